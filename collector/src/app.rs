@@ -38,6 +38,7 @@ mod libtorch;
 mod profile;
 mod remote;
 mod runs;
+mod side_by_side;
 mod store;
 mod tpu;
 mod tpu_diff;
@@ -110,6 +111,13 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         }
         Action::Apply(request) => with_session(view.verbosity, |session| {
             Ok(store::apply_best(&request, session, view)?)
+        }),
+        Action::Pairs(request) => side_by_side::pairs(&request, view),
+        Action::Cotune(request) => with_session(view.verbosity, |session| {
+            Ok(side_by_side::cotune_command(&request, session, view)?)
+        }),
+        Action::RunGraph(request) => with_session(view.verbosity, |session| {
+            Ok(side_by_side::run_graph_command(&request, session, view)?)
         }),
         Action::Serve(request) => Ok(remote::serve(&request)?),
         Action::Completions(shell) => print(&completions(shell)),

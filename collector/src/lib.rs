@@ -2,7 +2,8 @@
 //! `opcollect` program but its `main`.
 //!
 //! [`cli`] and [`config`] turn arguments, variables and files into requests and a [`plan`]; [`run`] measures by `opengine`;
-//! [`sweep`] says which schedules; [`frameworks`] runs a model by others beside TVM; [`nightly`], [`compare`], [`merge`] and
+//! [`sweep`] says which schedules; [`frameworks`] runs a model by others beside TVM; [`side_by_side`] measures operators at the
+//! same time and runs models by a schedule; [`nightly`], [`compare`], [`merge`] and
 //! [`doctor`] are the other commands; [`render`] makes text of their results, and [`app`] calls them all and prints.
 
 pub mod app;
@@ -26,6 +27,7 @@ pub mod report;
 pub mod run;
 pub mod run_list;
 pub mod run_report;
+pub mod side_by_side;
 pub mod store;
 pub mod sweep;
 pub mod tuners;

@@ -197,7 +197,13 @@ fn check_choice(name: &str, choice: &Choice) {
                 "{name}: {knobs:?}"
             );
         }
-        Ok(Knobs::Rows(_) | Knobs::Partial(_) | Knobs::Spatial(_) | Knobs::Dot(_)) => {
+        Ok(
+            Knobs::Rows(_)
+            | Knobs::Partial(_)
+            | Knobs::Spatial(_)
+            | Knobs::Dot(_)
+            | Knobs::Convolution(_),
+        ) => {
             assert!(
                 ["softmax", "layer_norm", "elementwise"].contains(&name),
                 "{name}: {choice:?}"

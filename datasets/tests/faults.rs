@@ -54,7 +54,7 @@ fn csv_faults_have_their_place() {
     a.csv:3: column `flops`: expected an unsigned integer, found `-1`
     a.csv:3: column `device_kind`: expected a device kind (cpu, cuda, pynq, tpu, vta-sim, or another lower-case name of at most 32 bytes), found `a GPU`
     a.csv:3: column `input_shapes`: expected extents like `3x3` or `scalar`, found `1x64x56xn`
-    a.csv:3: expected 158 fields, found 159; a quote or a comma is out of place
+    a.csv:3: expected 159 fields, found 160; a quote or a comma is out of place
     a.csv:3: column `schedule_knobs`: expected JSON, found `{"tile": [1, 16], "note": "a, \"b\""`: EOF while parsing an object at column 36
     a.csv:3: the last row is torn: its writer was stopped while writing; resume that run, or delete the line
     a.csv:3: the last row is torn: its writer was stopped while writing; resume that run, or delete the line

@@ -48,6 +48,16 @@ pub enum Error {
         /// Its message, first line.
         detail: String,
     },
+    /// Too few operators were measured at the same time.
+    #[error(
+        "{samples} slowdowns of operators measured at the same time, and {needed} are needed; measure more: opcollect pairs --sample N"
+    )]
+    FewPairs {
+        /// Those that there are.
+        samples: usize,
+        /// Those that are needed.
+        needed: usize,
+    },
     /// A baseline could not be fitted.
     #[error("the {model} model cannot be fitted: {detail}")]
     Fit {

@@ -7,6 +7,7 @@
 //! | [`data`] | rows → samples: what is left out, duplicates, machines, weights; which are held out together |
 //! | [`xgboost`] | XGBoost's library, opened at run time |
 //! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
+//! | [`interference`] | slowdowns of operators that run at the same time |
 //! | [`crossval`] | out-of-fold predictions, metrics, bias corrections, intervals |
 //! | [`watch`] | progress of long computations |
 
@@ -14,6 +15,7 @@ pub mod crossval;
 pub mod data;
 pub mod error;
 pub mod features;
+pub mod interference;
 pub mod models;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -21,7 +21,7 @@ pub fn divisors(n: i64) -> impl Iterator<Item = i64> {
 
 /// The divisors of `n` that are not above `most`, ascending, and 1 in any case; no more than `most` numbers are tried,
 /// whatever `n` is.
-fn divisors_up_to(n: i64, most: i64) -> impl Iterator<Item = i64> {
+pub fn divisors_up_to(n: i64, most: i64) -> impl Iterator<Item = i64> {
     (1..=n.min(most).max(1)).filter(move |d| n % d == 0)
 }
 

@@ -8,6 +8,7 @@
 //! | [`model`] | training a model to keep, what it knows besides its trees, its file |
 //! | [`query`] | queries and answers |
 //! | [`place`] | where operators go that run side by side |
+//! | [`schedule`] | which operators of a model run at the same time |
 //! | [`correlate`] | which factors go with time |
 //! | [`suggest`] | what to measure next |
 //! | [`transfer`] | from one machine to another by a few measurements |
@@ -24,6 +25,7 @@ pub mod model;
 pub mod place;
 pub mod query;
 pub mod render;
+pub mod schedule;
 pub mod serve;
 pub mod suggest;
 pub mod transfer;

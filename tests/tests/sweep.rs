@@ -296,3 +296,60 @@ fn what_cannot_be_resumed_is_told_and_left_alone() {
     std::fs::write(&manifest, &text).unwrap();
     bench.run(&["--resume", "run"]).done();
 }
+
+/// A product of matrices whose loops are tiled, vectorised and parallel already, as TVMScript.
+const SCHEDULED: &str = r#"
+from tvm.script import ir as I, tirx as T
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def product(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for i0 in T.parallel(8):
+            for i1, k in T.grid(8, 64):
+                for j in T.vectorized(64):
+                    with T.sblock("C"):
+                        v_i = T.axis.spatial(64, i0 * 8 + i1)
+                        v_j, v_k = T.axis.remap("SR", [j, k])
+                        T.reads(A[v_i, v_k], B[v_k, v_j])
+                        T.writes(C[v_i, v_j])
+                        with T.init():
+                            C[v_i, v_j] = T.float32(0)
+                        C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+"#;
+
+#[test]
+fn a_scheduled_tensor_function_is_measured_as_it_is_beside_the_default_schedule() {
+    let bench = Bench::new();
+    bench.file("net.py", SCHEDULED);
+    let args = [
+        "--modelsource",
+        "tvm",
+        "--modelname",
+        "net.py",
+        "--schedule",
+        "as-is",
+        "--threads",
+        "1",
+        "--out",
+        "run",
+    ];
+    bench.measure(&args).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row.status == Status::Measured));
+    // The default schedule is made anew of plain loops.
+    let of_space = |space: &str| {
+        rows.iter()
+            .find(|row| row.schedule_space.as_deref() == Some(space))
+    };
+    let (default, as_is) = (of_space("default").unwrap(), of_space("trace").unwrap());
+    assert!(default.knob_vector_length.is_some() && as_is.knob_vector_length.is_none());
+    assert_ne!(default.program_hash, as_is.program_hash);
+    for row in [default, as_is] {
+        let again = bench.run(&["replay", &row.row_id, "--run", "run", "--json"]);
+        let replayed: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+        assert!(replayed["now"]["time_median_ns"].as_f64().unwrap() > 0.0);
+    }
+}

@@ -190,6 +190,22 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
     bench
         .run(&["store", "verify", "--store", "t.sqlite"])
         .done();
+
+    // Schedules whose knobs this version does not know are passed over, however fast they are.
+    let all = std::fs::read_to_string(bench.path().join("all.jsonl")).unwrap();
+    let newer = all.lines().map(|line| {
+        let mut entry: Value = serde_json::from_str(line).unwrap();
+        entry["choice"]["template"] = "of a newer version".into();
+        entry["program_hash"] = "newer".into();
+        entry["time_ns"] = 1.0.into();
+        entry.to_string()
+    });
+    bench.file("newer.jsonl", newer.collect::<Vec<_>>().join("\n"));
+    bench
+        .run(&["store", "import", "newer.jsonl", "--store", "t.sqlite"])
+        .done();
+    let applied = bench.run(&[&apply[..5], &["--store", "t.sqlite", "--json"]].concat());
+    assert_eq!(json(applied.done())["coverage_calls"], 1.0);
 }
 
 /// What a user of the wheel does with the files.

@@ -125,6 +125,14 @@ impl Kernel {
         }
     }
 
+    /// The kernel with these arguments, outputs last, for whoever runs it later.
+    pub fn prepare(self, arguments: Vec<Tensor>) -> PreparedCall {
+        PreparedCall {
+            kernel: self,
+            arguments,
+        }
+    }
+
     pub(crate) fn into_function(self) -> Function {
         self.function
     }
@@ -155,5 +163,28 @@ impl BoundKernel<'_> {
             Ok(_) => Ok(()),
             Err(e) => Err(Error::from_tvm(&self.kernel.name, &e)),
         }
+    }
+}
+
+/// A kernel that owns its arguments, so that any thread can run it.
+#[derive(Debug)]
+pub struct PreparedCall {
+    kernel: Kernel,
+    arguments: Vec<Tensor>,
+}
+
+// SAFETY: kernels are re-entrant, and TVM's objects count their references atomically. Two calls at the same time must not
+// write what the other uses: whoever runs calls on several threads checks the order of their dependencies first.
+unsafe impl Send for PreparedCall {}
+// SAFETY: as above.
+unsafe impl Sync for PreparedCall {}
+
+impl PreparedCall {
+    /// Runs the kernel once.
+    ///
+    /// # Errors
+    /// As for [`BoundKernel::call`].
+    pub fn run(&self) -> Result<()> {
+        self.kernel.bind(&self.arguments).call()
     }
 }

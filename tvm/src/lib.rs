@@ -8,6 +8,7 @@
 //! Errors raised inside TVM arrive as [`Error::Tvm`], cut down to the sentence a person needs; a panic in a Rust
 //! callback is turned into a TVM error and never unwinds through C++.
 
+pub mod algorithm;
 pub mod annotate;
 mod async_copy;
 mod bfloat16;
@@ -45,6 +46,7 @@ pub mod tensorize;
 pub mod threads;
 pub mod trace;
 mod unroll;
+mod unscheduled;
 pub mod vm;
 
 pub use compile::{Compiled, StageTimes, compile};
@@ -53,7 +55,7 @@ pub use dtype::DType;
 pub use error::{Error, Result};
 pub use inspect::BlockInfo;
 pub use ir::{IrModule, PrimFunc};
-pub use kernel::{Kernel, KernelModule};
+pub use kernel::{Kernel, KernelModule, PreparedCall};
 pub use launch::KernelLaunch;
 pub use libs::Libraries;
 pub use schedule::{Block, Loop, Schedule};

@@ -1,11 +1,11 @@
 //! Loop nests written by hand: the smallest language in which a kernel of one's own can be put before TVM's pipeline.
 //!
-//! Operators come from models; this is for kernels that no model has, such as those that find a machine's limits. A
-//! nest works on flat buffers of `float32` with 64-bit indices, and goes the same road as an operator: what it reaches,
-//! generated code can reach. What stands in [`Integers`] is not known to the compiler, which may otherwise do at once
+//! Operators come from models; this is for kernels that no model has, such as those that find a machine's limits, and
+//! for other algorithms of an operator ([`crate::algorithm`]). A nest works on buffers of `float32` with 64-bit indices,
+//! and goes the same road as an operator: what it reaches, generated code can reach. What stands in [`Integers`] is not known to the compiler, which may otherwise do at once
 //! what a loop of known extent says again and again. Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
 
-use crate::call::{Obj, array, binary, boolean, call, int, map, none, text};
+use crate::call::{Obj, array, binary, boolean, call, elements, field, int, map, none, text};
 use crate::error::Result;
 use crate::ir::{PrimFunc, index_constant, index_var, int64};
 use crate::libs::Libraries;
@@ -26,15 +26,15 @@ pub enum LoopKind {
 /// Where a buffer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// A parameter of the function.
-    Parameter,
+    /// Memory: a parameter of the function, or a buffer between its stages.
+    Memory,
     /// Registers, or the stack where they do not suffice.
     Local,
 }
 
-/// A flat buffer of `float32`.
+/// A buffer of `float32`.
 #[derive(Debug, Clone)]
-pub struct Buffer(Obj);
+pub struct Buffer(pub(crate) Obj);
 
 /// A parameter that holds 64-bit integers.
 #[derive(Debug, Clone)]
@@ -44,47 +44,61 @@ pub struct Integers(Obj);
 #[derive(Debug, Clone)]
 pub struct Index(Obj);
 
+/// Something that holds or does not.
+#[derive(Debug, Clone)]
+pub struct Condition(Obj);
+
 /// A `float32`.
 #[derive(Debug, Clone)]
 pub struct Value(Obj);
 
 /// Something that is done.
 #[derive(Debug, Clone)]
-pub struct Stmt(Obj);
+pub struct Stmt(pub(crate) Obj);
 
 impl Buffer {
-    /// A buffer of this many elements.
+    /// A buffer of these extents.
     ///
     /// # Errors
-    /// TVM cannot be loaded, or refuses the extent.
-    pub fn new(name: &str, elements: i64, place: Place) -> Result<Buffer> {
+    /// TVM cannot be loaded, or refuses an extent.
+    pub fn new(name: &str, extents: &[i64], place: Place) -> Result<Buffer> {
         let scope = match place {
-            Place::Parameter => "global",
+            Place::Memory => "global",
             Place::Local => "local",
         };
-        Ok(Buffer(buffer(name, elements, scope, &float32())?))
+        Ok(Buffer(buffer(name, extents, scope, &float32())?))
     }
 
     /// The element at `place`.
     ///
     /// # Errors
     /// TVM's.
-    pub fn load(&self, place: &Index) -> Result<Value> {
-        Ok(Value(call(
-            "tirx.BufferLoad",
-            &[&self.0, &array([&place.0])?, &none()],
-        )?))
+    pub fn load(&self, place: &[Index]) -> Result<Value> {
+        let place = array(place.iter().map(|i| &i.0))?;
+        Ok(Value(call("tirx.BufferLoad", &[&self.0, &place, &none()])?))
     }
 
     /// Sets the element at `place`.
     ///
     /// # Errors
     /// TVM's.
-    pub fn store(&self, value: &Value, place: &Index) -> Result<Stmt> {
+    pub fn store(&self, value: &Value, place: &[Index]) -> Result<Stmt> {
+        let place = array(place.iter().map(|i| &i.0))?;
         Ok(Stmt(call(
             "tirx.BufferStore",
-            &[&self.0, &value.0, &array([&place.0])?, &none()],
+            &[&self.0, &value.0, &place, &none()],
         )?))
+    }
+
+    /// All of the buffer, as blocks say what they read and write.
+    fn whole(&self) -> Result<Obj> {
+        let shape = elements(&field(&field(&self.0, "ty")?, "shape")?)?;
+        let zero = index_constant(0)?;
+        let ranges = shape
+            .iter()
+            .map(|extent| call("ir.Range_from_min_extent", &[&zero, extent, &none()]))
+            .collect::<Result<Vec<_>>>()?;
+        call("tirx.BufferRegion", &[&self.0, &array(&ranges)?])
     }
 }
 
@@ -94,7 +108,7 @@ impl Integers {
     /// # Errors
     /// TVM cannot be loaded, or refuses the extent.
     pub fn new(name: &str, elements: i64) -> Result<Integers> {
-        Ok(Integers(buffer(name, elements, "global", &int64())?))
+        Ok(Integers(buffer(name, &[elements], "global", &int64())?))
     }
 
     /// The integer at `place`.
@@ -131,6 +145,51 @@ impl Index {
     pub fn times(&self, other: &Index) -> Result<Index> {
         Ok(Index(binary("prim.Mul", &self.0, &other.0)?))
     }
+
+    /// `self × factor + offset`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn scaled(&self, factor: i64, offset: i64) -> Result<Index> {
+        let scaled = match factor {
+            1 => self.clone(),
+            _ => self.times(&Index::constant(factor)?)?,
+        };
+        match offset {
+            0 => Ok(scaled),
+            _ => scaled.plus(&Index::constant(offset)?),
+        }
+    }
+
+    /// Quotient and remainder of `self / divisor`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn divided(&self, divisor: i64) -> Result<(Index, Index)> {
+        let divisor = index_constant(divisor)?;
+        let part = |op| binary(op, &self.0, &divisor).map(Index);
+        Ok((part("prim.FloorDiv")?, part("prim.FloorMod")?))
+    }
+
+    /// Whether `least ≤ self < end`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn within(&self, least: i64, end: i64) -> Result<Condition> {
+        let from = binary("prim.GE", &self.0, &index_constant(least)?)?;
+        let to = binary("prim.LT", &self.0, &index_constant(end)?)?;
+        Ok(Condition(binary("prim.And", &from, &to)?))
+    }
+}
+
+impl Condition {
+    /// Whether both hold.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn and(&self, other: &Condition) -> Result<Condition> {
+        Ok(Condition(binary("prim.And", &self.0, &other.0)?))
+    }
 }
 
 impl Value {
@@ -158,6 +217,26 @@ impl Value {
     pub fn times(&self, other: &Value) -> Result<Value> {
         Ok(Value(binary("prim.Mul", &self.0, &other.0)?))
     }
+
+    /// `self − other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn minus(&self, other: &Value) -> Result<Value> {
+        Ok(Value(binary("prim.Sub", &self.0, &other.0)?))
+    }
+
+    /// `self` where `condition` holds, 0 elsewhere. `self` is not evaluated there.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn where_holds(&self, condition: &Condition) -> Result<Value> {
+        let zero = Value::constant(0.0)?;
+        Ok(Value(call(
+            "prim._OpIfThenElse",
+            &[&condition.0, &self.0, &zero.0, &none()],
+        )?))
+    }
 }
 
 impl Stmt {
@@ -166,6 +245,10 @@ impl Stmt {
     /// # Errors
     /// There is none, or TVM's.
     pub fn sequence(statements: &[Stmt]) -> Result<Stmt> {
+        // TVM has no sequence of one.
+        if let [only] = statements {
+            return Ok(only.clone());
+        }
         let all = array(statements.iter().map(|s| &s.0))?;
         Ok(Stmt(call("tirx.SeqStmt", &[&all, &none()])?))
     }
@@ -181,6 +264,89 @@ impl Stmt {
         )?))
     }
 
+    /// `self` where `condition` holds.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn only_where(&self, condition: &Condition) -> Result<Stmt> {
+        let arguments = [&condition.0, &self.0, &none(), &none()];
+        Ok(Stmt(call("tirx.IfThenElse", &arguments)?))
+    }
+
+    /// A block of a schedule around `self`, with local buffers of its own: what it reads and writes is all of these buffers.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn block(&self, name: &str, touched: Touched<'_>) -> Result<Stmt> {
+        let whole = |buffers: &[&Buffer]| -> Result<Obj> {
+            let regions = buffers.iter().map(|b| b.whole());
+            array(&regions.collect::<Result<Vec<_>>>()?)
+        };
+        block(
+            name,
+            Domain {
+                iterators: &[],
+                values: &[],
+            },
+            [&whole(touched.reads)?, &whole(touched.writes)?],
+            &array(touched.locals.iter().map(|b| &b.0))?,
+            &self.0,
+        )
+    }
+
+    /// `out[place(i, j, …)] = value(i, j, …)` for all axes' values, as a block with these axes, which schedules transform.
+    /// `source` is what the value reads.
+    ///
+    /// # Errors
+    /// The callbacks', or TVM's.
+    pub fn elements(
+        name: &str,
+        [source, out]: [&Buffer; 2],
+        extents: &[i64],
+        place: impl FnOnce(&[Index]) -> Result<Vec<Index>>,
+        value: impl FnOnce(&[Index]) -> Result<Value>,
+    ) -> Result<Stmt> {
+        /// `IterVarType::kDataPar` of TVM.
+        const DATA_PARALLEL: i64 = 0;
+        let variables = |prefix: &str| -> Result<Vec<Index>> {
+            let named = (0..extents.len()).map(|i| index_var(&format!("{prefix}{i}")));
+            named.map(|variable| variable.map(Index)).collect()
+        };
+        let (loops, axes) = (variables("i")?, variables("v_i")?);
+        let one = index_constant(1)?;
+        let zero = index_constant(0)?;
+        let range =
+            |from: &Obj, extent: &Obj| call("ir.Range_from_min_extent", &[from, extent, &none()]);
+        let mut iterators = Vec::new();
+        for (axis, &extent) in axes.iter().zip(extents) {
+            let whole = range(&zero, &index_constant(extent)?)?;
+            iterators.push(call(
+                "tirx.IterVar",
+                &[&whole, &axis.0, &int(DATA_PARALLEL), &text(""), &none()],
+            )?);
+        }
+        let place = place(&axes)?;
+        let places = place.iter().map(|index| range(&index.0, &one));
+        let places = array(&places.collect::<Result<Vec<_>>>()?)?;
+        let written = call("tirx.BufferRegion", &[&out.0, &places])?;
+        let store = out.store(&value(&axes)?, &place)?;
+        let values: Vec<Obj> = loops.iter().map(|l| l.0.clone()).collect();
+        let mut nest = block(
+            name,
+            Domain {
+                iterators: &iterators,
+                values: &values,
+            },
+            [&array([&source.whole()?])?, &array([&written])?],
+            &array([])?,
+            &store.0,
+        )?;
+        for (variable, &extent) in loops.iter().zip(extents).rev() {
+            nest = Stmt::over(variable, LoopKind::Serial, &Index::constant(extent)?, &nest)?;
+        }
+        Ok(nest)
+    }
+
     /// A loop from 0 to `extent`, over what `body` says of its variable.
     ///
     /// # Errors
@@ -193,24 +359,14 @@ impl Stmt {
     ) -> Result<Stmt> {
         let variable = Index(index_var(name)?);
         let body = body(&variable)?;
-        Ok(Stmt(call(
-            "tirx.For",
-            &[
-                &variable.0,
-                &index_constant(0)?,
-                &extent.0,
-                &int(kind as i64),
-                &body.0,
-                &none(),
-                &map([])?,
-                &none(),
-                &none(),
-            ],
-        )?))
+        Stmt::over(&variable, kind, extent, &body)
     }
-}
 
-impl Stmt {
+    fn over(variable: &Index, kind: LoopKind, extent: &Index, body: &Stmt) -> Result<Stmt> {
+        let range = [&index_constant(0)?, &extent.0];
+        looped(&variable.0, range, kind as i64, body, &none())
+    }
+
     /// A loop whose turns are the places of a device's grid along an axis, as in `blockIdx.x`.
     ///
     /// # Errors
@@ -235,21 +391,44 @@ impl Stmt {
                 &none(),
             ],
         )?;
-        Ok(Stmt(call(
-            "tirx.For",
-            &[
-                &variable.0,
-                &index_constant(0)?,
-                &extent.0,
-                &int(THREAD_BINDING),
-                &body.0,
-                &thread,
-                &map([])?,
-                &none(),
-                &none(),
-            ],
-        )?))
+        let range = [&index_constant(0)?, &extent.0];
+        looped(&variable.0, range, THREAD_BINDING, &body, &thread)
     }
+}
+
+/// A loop of TVM's `ForKind`, from a number over an extent of the counter's type.
+pub(crate) fn looped(
+    counter: &Obj,
+    [from, extent]: [&Obj; 2],
+    kind: i64,
+    body: &Stmt,
+    thread: &Obj,
+) -> Result<Stmt> {
+    let (kind, none) = (int(kind), none());
+    let annotations = map([])?;
+    let parts = [
+        counter,
+        from,
+        extent,
+        &kind,
+        &body.0,
+        thread,
+        &annotations,
+        &none,
+        &none,
+    ];
+    Ok(Stmt(call("tirx.For", &parts)?))
+}
+
+/// What a block touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Touched<'a> {
+    /// What it reads.
+    pub reads: &'a [&'a Buffer],
+    /// What it writes.
+    pub writes: &'a [&'a Buffer],
+    /// What is its own.
+    pub locals: &'a [Buffer],
 }
 
 /// A parameter of a function.
@@ -283,16 +462,70 @@ pub fn function(parameters: &[Parameter<'_>], body: &Stmt) -> Result<PrimFunc> {
     Ok(PrimFunc { handle })
 }
 
-/// A flat buffer in TVM's storage scope `scope`.
-fn buffer(name: &str, elements: i64, scope: &str, dtype: &Obj) -> Result<Obj> {
+/// The iterators of a block, and what each is.
+struct Domain<'a> {
+    iterators: &'a [Obj],
+    values: &'a [Obj],
+}
+
+/// A block that touches these regions (read, written) and has these local buffers.
+fn block(
+    name: &str,
+    domain: Domain<'_>,
+    [reads, writes]: [&Obj; 2],
+    locals: &Obj,
+    body: &Obj,
+) -> Result<Stmt> {
+    let nothing = array([])?;
+    let block = call(
+        "s_tir.SBlock",
+        &[
+            &array(domain.iterators)?,
+            reads,
+            writes,
+            &text(name),
+            body,
+            &none(),
+            locals,
+            &nothing,
+            &map([])?,
+            &none(),
+        ],
+    )?;
+    realized(&block, domain.values)
+}
+
+/// A block whose iterators have these values.
+pub(crate) fn realized(block: &Obj, values: &[Obj]) -> Result<Stmt> {
+    let always = call("ir.IntImm", &[&bool_type(), &int(1), &none()])?;
+    Ok(Stmt(call(
+        "s_tir.SBlockRealize",
+        &[&array(values)?, &always, block, &none()],
+    )?))
+}
+
+fn bool_type() -> Obj {
+    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
+        code: tvm_ffi::DLDataTypeCode::kDLBool as u8,
+        bits: 8,
+        lanes: 1,
+    }))
+}
+
+/// A buffer in TVM's storage scope `scope`.
+fn buffer(name: &str, extents: &[i64], scope: &str, dtype: &Obj) -> Result<Obj> {
     Libraries::load()?;
     let nothing = array([])?;
+    let extents = extents
+        .iter()
+        .map(|&extent| index_constant(extent))
+        .collect::<Result<Vec<_>>>()?;
     let of_type = call(
         "tirx.BufferType",
         &[
             &text(scope),
             &call("ir.PrimType", &[dtype])?,
-            &array([&index_constant(elements)?])?,
+            &array(&extents)?,
             &nothing,
             &none(),
             // Aligned to a cache line, which tensors are; at no offset.
@@ -316,15 +549,17 @@ fn float32() -> Obj {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use crate::{DType, Device, Target, Tensor, compile::Asserts};
 
     #[test]
     fn a_nest_of_every_kind_of_loop_runs() {
-        let data = Buffer::new("data", 64, Place::Parameter).unwrap();
+        let data = Buffer::new("data", &[64], Place::Memory).unwrap();
         let counts = Integers::new("counts", 1).unwrap();
-        let out = Buffer::new("out", 16, Place::Parameter).unwrap();
-        let sum = Buffer::new("sum", 8, Place::Local).unwrap();
+        let out = Buffer::new("out", &[16], Place::Memory).unwrap();
+        let sum = Buffer::new("sum", &[8], Place::Local).unwrap();
         let n = |value: i64| Index::constant(value).unwrap();
         let each = |body: &dyn Fn(&Index) -> Result<Stmt>| {
             Stmt::repeat("u", LoopKind::Unrolled, &n(2), |u| {
@@ -338,16 +573,18 @@ mod tests {
             let steps = Stmt::repeat("i", LoopKind::Serial, &counts.load(0)?, |i| {
                 let start = t.times(&n(32))?.plus(&i.times(&n(8))?)?;
                 each(&|l| {
-                    let sum_now = sum.load(l)?.plus(&data.load(&start.plus(l)?)?)?;
-                    sum.store(&sum_now, l)
+                    let sum_now = sum
+                        .load(from_ref(l))?
+                        .plus(&data.load(&[start.plus(l)?])?)?;
+                    sum.store(&sum_now, from_ref(l))
                 })
             })?;
             let end = each(&|l| {
-                let result = sum.load(l)?.times(&Value::constant(2.0)?)?;
+                let result = sum.load(from_ref(l))?.times(&Value::constant(2.0)?)?;
                 let result = result.plus(&Value::constant(1.0)?)?;
-                out.store(&result, &t.times(&n(8))?.plus(l)?)
+                out.store(&result, &[t.times(&n(8))?.plus(l)?])
             })?;
-            let begin = each(&|l| sum.store(&Value::constant(0.0)?, l))?;
+            let begin = each(&|l| sum.store(&Value::constant(0.0)?, from_ref(l)))?;
             Stmt::sequence(&[Stmt::allocate(&sum)?, begin, steps, end])
         })
         .unwrap();

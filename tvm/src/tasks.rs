@@ -2,12 +2,12 @@
 //!
 //! Compiled kernels start parallel loops through `TVMBackendParallelLaunch`, whose address they are given when they are
 //! loaded. [`install`] has kernels that are loaded later call a function here instead, which passes the loop on and, only
-//! while [`record`] says so, takes the time of each task on its thread.
+//! while [`record`] says so, takes the time of each task on its thread. Within [`alone`], loops stay on the calling thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use tvm_ffi::tvm_ffi_sys::TVMFFIEnvModRegisterContextSymbol;
 
@@ -58,6 +58,8 @@ struct Slot {
 static RECORDING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
+    /// Whether loops of this thread stay on it.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
     /// Times of the loop that this thread has started, made once: nothing is allocated while a loop runs.
     static SLOTS: Box<[Slot]> = (0..MOST_TASKS).map(|_| Slot::default()).collect();
     /// Tasks of the loops that this thread has started.
@@ -110,6 +112,20 @@ pub fn record(on: bool) {
     RECORDING.store(on, Ordering::Relaxed);
 }
 
+/// Does `work` with all parallel loops of its kernels on the calling thread, which may be one of a pool. Kernels that were
+/// loaded before [`install`] are not affected.
+pub fn alone<T>(work: impl FnOnce() -> T) -> T {
+    /// Sets the thread back, also when `work` panics.
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            ALONE.set(self.0);
+        }
+    }
+    let _back = Back(ALONE.replace(true));
+    work()
+}
+
 /// Moves the tasks recorded of this thread's loops since the last call to the end of `all`.
 pub fn take(all: &mut Vec<Task>) {
     TASKS.with(|tasks| all.append(&mut tasks.borrow_mut()));
@@ -128,6 +144,16 @@ unsafe extern "C" fn launch(task: TaskFunction, data: *const c_void, tasks: i32)
     let Some(original) = ORIGINAL.get() else {
         return -1;
     };
+    if ALONE.get() {
+        let barrier = AtomicI32::new(0);
+        let group = Group {
+            sync_handle: barrier.as_ptr().cast(),
+            num_task: 1,
+        };
+        // SAFETY: the kernel's own task with its own data, in a group that outlives the call, as TVM's launch does it where it
+        // has one thread.
+        return unsafe { task(0, &group, data) };
+    }
     // SAFETY: the caller's arguments, as they are.
     let plain = || unsafe { original(task, data, tasks) };
     if !RECORDING.load(Ordering::Relaxed) {

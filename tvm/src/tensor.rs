@@ -104,6 +104,20 @@ impl Tensor {
         Ok(copy)
     }
 
+    /// The same memory, or the beginning of it, as a tensor of another shape and type.
+    ///
+    /// # Errors
+    /// It has fewer bytes.
+    pub fn view(&self, shape: &[i64], dtype: DType) -> Result<Tensor> {
+        const NAME: &str = "runtime.TVMTensorCreateView";
+        Libraries::load_runtime()?;
+        let extents: Vec<Obj> = shape.iter().map(|&d| int(d)).collect();
+        let shape = call("ffi.Shape", &extents.iter().collect::<Vec<_>>())?;
+        let own = Obj(Any::from(dtype.dl()));
+        let view = call(NAME, &[&self.obj(), &shape, &own, &int(0)])?;
+        Tensor::from_obj(&view).ok_or_else(|| Error::unexpected(NAME, "no tensor"))
+    }
+
     /// Overwrites this tensor's values with those of `source`, from whatever device; waits until they are there.
     ///
     /// # Errors
@@ -264,12 +278,11 @@ struct ZeroedMemory;
 impl ZeroedMemory {
     const ALIGNMENT: usize = 64;
 
+    /// Whole cache lines: what else is allocated there would slow down kernels that run on other cores.
     fn layout(tensor: &DLTensor) -> Option<Layout> {
-        Layout::from_size_align(
-            (tensor.numel() * tensor.item_size()).max(1),
-            Self::ALIGNMENT,
-        )
-        .ok()
+        let bytes = (tensor.numel() * tensor.item_size()).max(1);
+        let lines = bytes.checked_next_multiple_of(Self::ALIGNMENT)?;
+        Layout::from_size_align(lines, Self::ALIGNMENT).ok()
     }
 }
 
@@ -325,6 +338,16 @@ mod tests {
         assert_eq!(address(&moved), address(&tensor));
         let other = Tensor::zeros(Device::cpu(), &[2], DType::UInt8).unwrap();
         assert!(other.copy_from(&tensor).is_err());
+    }
+
+    #[test]
+    fn a_view_shares_memory_and_is_never_larger() {
+        let tensor = Tensor::from_bytes(Device::cpu(), &[8], DType::UInt8, &[7; 8]).unwrap();
+        let mut view = tensor.view(&[1, 1], DType::Float32).unwrap();
+        assert_eq!((view.shape(), view.dtype()), (&[1, 1][..], DType::Float32));
+        view.host_bytes_mut().unwrap().fill(1);
+        assert_eq!(&*tensor.bytes().unwrap(), [1, 1, 1, 1, 7, 7, 7, 7]);
+        assert!(tensor.view(&[3], DType::Float32).is_err());
     }
 
     #[test]

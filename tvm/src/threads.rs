@@ -50,6 +50,20 @@ impl Pool {
         }
         let allowed = allowed_processors();
         let processors = allowed.iter().copied().cycle().take(threads).collect();
+        Pool::on(allowed, processors)
+    }
+
+    /// Starts this thread's pool with one thread on each of these processors, the caller's on the first.
+    ///
+    /// # Errors
+    /// As for [`Pool::start`].
+    pub fn start_on(processors: &[usize]) -> Result<Pool> {
+        Libraries::load()?;
+        Pool::on(processors.to_vec(), processors.to_vec())
+    }
+
+    fn on(allowed: Vec<usize>, processors: Vec<usize>) -> Result<Pool> {
+        let threads = processors.len();
         let pool = Pool {
             allowed,
             processors,
@@ -118,6 +132,11 @@ impl Pool {
     /// TVM has no such function, or a task panicked.
     pub fn run<F: Fn(usize, usize) + Sync>(&self, task: &F) -> Result<()> {
         launch(task)
+    }
+
+    /// The processors that the process may use, as the kernel numbers them.
+    pub fn allowed(&self) -> &[usize] {
+        &self.allowed
     }
 
     /// Number of threads that parallel loops use at present.

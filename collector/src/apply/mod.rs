@@ -233,7 +233,7 @@ fn known(
     let mut module = None;
     let mut of = |operator: &Operator| {
         let workload = operator.workload_hash();
-        let mut best = store.best(&workload, target, machine, Some(threads), 1)?;
+        let mut best = store.best(&workload, target, machine, Some(threads), usize::MAX)?;
         if best.is_empty() {
             // MetaSchedule's databases know the function by another hash, and times at the target's number of cores.
             let module = match &module {
@@ -241,7 +241,7 @@ fn known(
                 None => module.insert(operator_ir::module(&imported.folder)?),
             };
             let hash = workload_hash(&module.prim_func(&operator.symbol)?)?;
-            best = store.best(&workload_key(&hash), target, machine, None, 1)?;
+            best = store.best(&workload_key(&hash), target, machine, None, usize::MAX)?;
         }
         anyhow::Ok(Applied {
             name: operator.name.clone(),
@@ -249,11 +249,20 @@ fn known(
             count: operator.count,
             flops: operator.count * operator.flops,
             in_model_ns: None,
-            entry: best.into_iter().find(|entry| entry.spec().is_some()),
+            entry: best.into_iter().find(|entry| applies(plan, entry)),
             is_nearest: false,
         })
     };
     imported.graph.operators.iter().map(&mut of).collect()
+}
+
+/// Whether this version can make an entry's schedule: a store of several versions may have knobs that it does not know.
+fn applies(plan: &Plan, entry: &Entry) -> bool {
+    match entry.spec() {
+        Some(ScheduleSpec::Template { choice }) => plan.target.device.read_choice(choice).is_ok(),
+        Some(_) => true,
+        None => false,
+    }
 }
 
 /// The best known schedules of a model's operators, by function, at the most threads of a plan.
@@ -290,7 +299,10 @@ fn write_database(
             && let Some(trace) = &entry.trace
         {
             let function = module.prim_func(&operator.symbol)?;
-            if needs_own_reducers(&function.script()?, trace) {
+            // TVM looks for the function as it came, and the trace is of other loops.
+            let is_of_another_program =
+                entry.choice.rewrites_program() || function.unscheduled()?.is_some();
+            if is_of_another_program || needs_own_reducers(&function.script()?, trace) {
                 left_out.push(operator.symbol.clone());
                 continue;
             }

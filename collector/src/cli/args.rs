@@ -118,8 +118,9 @@ pub struct PointArgs {
     /// events of `list counters`, as in callgrind,papi:PAPI_TOT_INS
     #[arg(long, value_name = "LIST", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "none", "perf"]))]
     pub counters: Vec<String>,
-    /// Measure many schedules: a name of `list sweeps`, or the path of a TOML file
-    #[arg(long, value_name = "SWEEP", value_hint = ValueHint::FilePath)]
+    /// Measure many schedules: a name of `list sweeps`, or the path of a TOML file. `--schedule as-is` measures the loops that
+    /// each operator came with
+    #[arg(long, alias = "schedule", value_name = "SWEEP", value_hint = ValueHint::FilePath)]
     pub sweep: Option<String>,
     /// Measure the I-th of N parts of the points only, e.g. 1/4; `merge` joins the parts
     #[arg(long, value_name = "I/N")]
@@ -296,6 +297,12 @@ pub enum Command {
     Apply(Box<super::store::ApplyArgs>),
     /// Fill, write, join or check the store of best schedules
     Store(super::store::StoreArgs),
+    /// Measure operators alone and at the same time: the slowdown of each, the throughput of all
+    Pairs(Box<super::side_by_side::PairsArgs>),
+    /// Tune operators that run at the same time together: threads and schedules, against each tuned alone
+    Cotune(Box<super::side_by_side::CotuneArgs>),
+    /// Run models by a schedule (operators side by side), measured in turn with one call after another
+    RunGraph(Box<super::side_by_side::RunGraphArgs>),
     /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
     Tpu(Box<super::tpu::TpuArgs>),
     /// The simulator of VTA (target pynq) by itself: show a run, calibrate with a board's log, compare with one

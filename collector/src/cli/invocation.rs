@@ -99,6 +99,12 @@ pub enum Action {
     Store(super::store::StoreCommand),
     /// Compile a model with the store's schedules.
     Apply(crate::apply::ApplyRequest),
+    /// Measure operators at the same time.
+    Pairs(super::side_by_side::PairsRequest),
+    /// Tune operators together.
+    Cotune(crate::side_by_side::cotune::CotuneRequest),
+    /// Run models by a schedule.
+    RunGraph(crate::side_by_side::graph::RunGraphRequest),
     /// Offer this machine to others.
     Serve(ServeRequest),
     /// Print completions.
@@ -217,6 +223,24 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             let (planned, settings) = planned_and_settings(innermost(&matches))?;
             let planned = with_one_thread_count(planned, &settings)?;
             Action::Apply(args.made.request(planned))
+        }
+        Some(Command::Pairs(args)) => match args.goes_by_a_run() {
+            true => match args.of_a_run() {
+                Some(request) => Action::Pairs(request),
+                None => return Err(refused("--replay GROUP needs --run DIR".to_owned()).into()),
+            },
+            false => {
+                let planned = planned(innermost(&matches))?;
+                Action::Pairs(args.request(planned))
+            }
+        },
+        Some(Command::Cotune(args)) => {
+            let planned = planned(innermost(&matches))?;
+            Action::Cotune(args.request(planned))
+        }
+        Some(Command::RunGraph(args)) => {
+            let planned = planned(innermost(&matches))?;
+            Action::RunGraph(args.request(planned))
         }
         Some(Command::Vta(args)) => Action::Vta(args.command),
         Some(Command::ServeDevice(args)) => Action::Serve(args.request()?),

@@ -16,6 +16,7 @@ pub mod profile;
 pub mod report;
 pub mod runs;
 pub mod serve;
+pub mod side_by_side;
 pub mod store;
 mod suggest;
 pub mod tpu;

@@ -25,6 +25,7 @@ mod run_json;
 mod run_page;
 mod run_text;
 mod runs;
+mod side_by_side;
 mod store;
 mod swept;
 #[cfg(test)]
@@ -51,5 +52,9 @@ pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;
 pub use run_page::{report_html, report_json, report_markdown};
 pub use run_text::run_text;
+pub use side_by_side::{
+    cotune_json, cotune_text, graph_json, graph_text, pair_replay_json, pair_replay_text,
+    pairs_json, pairs_text,
+};
 pub use store::{applied_json, applied_text, best_json, best_text};
 pub use tpu::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};

@@ -144,6 +144,7 @@ fn schedules(sweep: Option<&Sweep>) -> String {
             return format!("sweep {}: {kernels}, chosen one by one", sweep.name);
         }
         SpaceKind::Default => "the default one".to_owned(),
+        SpaceKind::AsIs => "the default one, and the loops that each operator came with".to_owned(),
         space => format!(
             "the default one and {} of the space {} ({})",
             sweep.schedules,

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use opdata::contract::interference::is_disturbed;
-use opdata::{CacheState, Row, RunManifest};
+use opdata::{CacheState, JsonText, Row, RunManifest};
 use opengine::device::Conditions;
 use opengine::interference::remeasure::{relative, until_quiet};
 use opengine::measure::counters::Count;
 use opengine::protocol::{MeasureSpec, Measured};
 use opengine::runner::{Made, Runner};
-use opengine::schedule::ScheduleSpec;
+use opengine::schedule::{Choice, ScheduleSpec};
 use opmodels::Imported;
 use opmodels::graph::Operator;
 
@@ -153,9 +153,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     let candidate = Candidate {
         place: 0,
         operator: 0,
-        schedule_spec: ScheduleSpec::Trace {
-            trace: serde_json::from_str(trace.as_str()).context("the row's schedule_trace")?,
-        },
+        schedule_spec: spec_of(&row, trace)?,
         conditions: vec![at.clone()],
     };
     // Before the worker has the only server of another machine.
@@ -192,6 +190,17 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         bail!("{row_id}: the kernel is wrong now: {complaint}");
     }
     judge(&row, threads, cache, &measured, &here)
+}
+
+/// What the row's kernel is built by: its trace, or its knobs where they replace the program that the trace is of.
+fn spec_of(row: &Row, trace: &JsonText) -> anyhow::Result<ScheduleSpec> {
+    let choice: Option<Choice> = row.schedule_knobs.as_ref().and_then(|k| k.decode().ok());
+    match choice.filter(Choice::rewrites_program) {
+        Some(choice) => Ok(ScheduleSpec::Template { choice }),
+        None => Ok(ScheduleSpec::Trace {
+            trace: trace.decode().context("the row's schedule_trace")?,
+        }),
+    }
 }
 
 fn judge(

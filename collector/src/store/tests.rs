@@ -1,5 +1,8 @@
 //! What stays in a store, what is refused, and many writers at once.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
 use super::testing::{Throwaway, entry};
 use super::*;
 use rusqlite::Connection;
@@ -114,7 +117,7 @@ fn a_damaged_file_and_another_programs_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn sixteen_writers_lose_nothing() {
+fn sixteen_writers_lose_nothing_while_another_is_killed() {
     everywhere(|path| {
         let write = |writer: u64| {
             let mut store = Store::open(path).unwrap();
@@ -124,17 +127,60 @@ fn sixteen_writers_lose_nothing() {
                 store.add(&[own, shared]).unwrap();
             }
         };
-        std::thread::scope(|scope| {
+        let acknowledged = std::thread::scope(|scope| {
             for writer in 0..16 {
                 scope.spawn(move || write(writer));
             }
+            killed_writer(path)
         });
         let mut store = Store::open(path).unwrap();
+        let mut best = |workload: &str| -> f64 {
+            let best = store.best(workload, &target(), "m", None, 9).unwrap();
+            best[0].time_ns
+        };
         for writer in 0..16 {
-            let best = store.best(&writer.to_string(), &target(), "m", None, 9);
-            assert_eq!(best.unwrap()[0].time_ns, 801.0);
+            assert_eq!(best(&writer.to_string()), 801.0);
         }
-        let best = store.best("shared", &target(), "m", None, 9).unwrap();
-        assert_eq!(best[0].time_ns, 1000.0 - (199.0 * 16.0 + 15.0) / 16.0);
+        assert_eq!(best("shared"), 1000.0 - (199.0 * 16.0 + 15.0) / 16.0);
+        // It was killed at some moment behind its last word.
+        assert!(best("killed") <= acknowledged);
     });
+}
+
+/// The store that [`writes_until_it_is_killed`] is to write to.
+const STORE_TO_WRITE: &str = "OPBENCH_STORE_TO_WRITE";
+
+/// A writer that is killed in the middle of its work: the last time that it said it had stored.
+fn killed_writer(path: &Path) -> f64 {
+    const TIMES: usize = 30;
+    let mut writer = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "store::tests::writes_until_it_is_killed",
+            "--nocapture",
+        ])
+        .env(STORE_TO_WRITE, path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(writer.stdout.take().unwrap()).lines();
+    let mut times = said.filter_map(|line| line.unwrap().strip_prefix("stored ")?.parse().ok());
+    let last = times.by_ref().take(TIMES).last().unwrap();
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    last
+}
+
+/// The other process of the test above; on its own it has nothing to do.
+#[test]
+fn writes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(STORE_TO_WRITE) else {
+        return;
+    };
+    let mut store = Store::open(Path::new(&path)).unwrap();
+    for turn in 0_u32.. {
+        let time = 1e9 - f64::from(turn);
+        store.add(&[entry("killed", 1, time)]).unwrap();
+        println!("\nstored {time}");
+    }
 }

@@ -25,7 +25,11 @@ pub(super) fn agree(sweep: &Sweep, place: &Place<'_>) -> Result<(), SweepError> 
                 "name the operator's function in `operators` and the file in `traces`, and leave out factors of the schedule",
             )
         }
-        SpaceKind::Template | SpaceKind::Metaschedule | SpaceKind::Default | SpaceKind::Points
+        SpaceKind::Template
+        | SpaceKind::Metaschedule
+        | SpaceKind::Default
+        | SpaceKind::AsIs
+        | SpaceKind::Points
             if !sweep.traces.is_empty() =>
         {
             wrong(
@@ -44,6 +48,10 @@ pub(super) fn agree(sweep: &Sweep, place: &Place<'_>) -> Result<(), SweepError> 
         SpaceKind::Default if has_factors || sweep.schedules > 0 => wrong(
             "the space default has one schedule, without factors",
             "use space = \"template\", or remove `schedules` and the factors of the schedule",
+        ),
+        SpaceKind::AsIs if has_factors || sweep.schedules > 0 => wrong(
+            "the space as-is has each operator's own loops, without factors",
+            "remove `schedules` and the factors of the schedule",
         ),
         _ => Ok(()),
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use opdata::random::SplitMix64;
 use opengine::device::DeviceRef;
-use opengine::schedule::{Choice, Dimension, FactorValue, ScheduleSpec, Space};
+use opengine::schedule::{Choice, Dimension, FactorValue, ScheduleSpec, Space, as_is};
 
 use super::{Draw, SpaceKind, Sweep, Values, draw};
 
@@ -44,6 +44,9 @@ pub fn schedule_specs(
     match sweep.space {
         // Chosen points are not drawn.
         SpaceKind::Default | SpaceKind::Points => {}
+        SpaceKind::AsIs => drawn
+            .schedule_specs
+            .push(ScheduleSpec::Trace { trace: as_is() }),
         SpaceKind::Metaschedule => {
             let sample = |i: u64| ScheduleSpec::Metaschedule {
                 seed: SplitMix64::at(seed, i),
@@ -131,6 +134,7 @@ impl<'a> Settled<'a> {
 pub fn most_schedule_specs(sweep: &Sweep, space: &Space, schedules: usize) -> f64 {
     match sweep.space {
         SpaceKind::Default | SpaceKind::Points => 0.0,
+        SpaceKind::AsIs => 1.0,
         SpaceKind::Metaschedule => schedules as f64,
         SpaceKind::Traces => schedules.min(sweep.traces.len()) as f64,
         SpaceKind::Template => {

@@ -287,7 +287,7 @@ mod tests {
             ]
             .join("\n"),
             @r#"
-            s.toml:4: unknown factor `tyle` (did you mean tile?); factors are tile, cache-tile, reduction-tile, vector-length, vector-blocks, loop-order, level-order, fuse, parallel-extent, unroll, compute-at, padding, cache-write, threads, cache, batch, input-size
+            s.toml:4: unknown factor `tyle` (did you mean tile?); factors are tile, cache-tile, reduction-tile, vector-length, vector-blocks, loop-order, level-order, fuse, parallel-extent, unroll, compute-at, padding, cache-write, algorithm, threads, cache, batch, input-size
             s.toml:4: `tile` varies over no value; list values, or write "all" for those that each operator offers
             s.toml:4: `tile` is neither "all" nor a list of values; write "all", or a list such as [1, 2, 4]
             s.toml:4: `batch` takes whole numbers from 1 up; as in batch = [1, 4, 16]
@@ -299,7 +299,7 @@ mod tests {
             s.toml:1: factors are named, but schedules = 0 leaves none to draw; set schedules to how many each operator shall get
             s.toml:1: the space metaschedule draws all factors of a schedule by TVM's rules; use space = "template" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size
             s.toml:1: the space default has one schedule, without factors; use space = "template", or remove `schedules` and the factors of the schedule
-            s.toml:1: unknown variant `tempalte`, expected one of `default`, `template`, `metaschedule`, `traces`, `points`; see docs/sweeps.md for what a sweep may say
+            s.toml:1: unknown variant `tempalte`, expected one of `default`, `as-is`, `template`, `metaschedule`, `traces`, `points`; see docs/sweeps.md for what a sweep may say
             "#
         );
     }

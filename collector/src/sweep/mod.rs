@@ -68,6 +68,8 @@ pub struct Sweep {
 pub enum SpaceKind {
     /// The default schedule of each operator and nothing else.
     Default,
+    /// The loops that each operator came with, beside the default schedule.
+    AsIs,
     /// Explicit knobs.
     Template,
     /// TVM's MetaSchedule rules, sampled.
@@ -83,6 +85,7 @@ impl SpaceKind {
     pub fn name(self) -> &'static str {
         match self {
             SpaceKind::Default => "default",
+            SpaceKind::AsIs => "as-is",
             SpaceKind::Template => "template",
             SpaceKind::Metaschedule => "metaschedule",
             SpaceKind::Traces => "traces",

@@ -210,7 +210,7 @@ mod tests {
             @r#"
             p.toml:1: the space points has no point; list some in [[points]], or let `oppredict suggest` choose them
             p.toml:2: the points have version 2, and this program reads version 1; write the file anew with the `oppredict suggest` of this version
-            p.toml:11: no knobs that this program knows: unknown variant `magic`, expected one of `contraction`, `rows`, `partial`, `spatial`, `dot`; write the file anew with the `oppredict suggest` of this version
+            p.toml:11: no knobs that this program knows: unknown variant `magic`, expected one of `contraction`, `rows`, `partial`, `spatial`, `dot`, `convolution`; write the file anew with the `oppredict suggest` of this version
             p.toml:11: these knobs alone do not make a schedule; give knobs of the space template, or none for the default schedule
             p.toml:6: a point of add has no number of threads from 1 up; as in threads = [1, 2]
             p.toml:1: the points are listed, and nothing is drawn; leave out schedules, max-points, operators and factors of the schedule

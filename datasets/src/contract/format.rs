@@ -1,8 +1,11 @@
 //! Format numbers of records.
 
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::FormatError;
+use crate::error::{Error, FormatError, Result};
 
 /// The format of records that have no number yet.
 pub(super) fn first_format() -> u32 {
@@ -15,7 +18,7 @@ pub(super) fn check_format(
     format: &Value,
     supported: u32,
     writer: Option<&str>,
-) -> Result<(), FormatError> {
+) -> std::result::Result<(), FormatError> {
     let found = match format {
         Value::Null => Some(u64::from(first_format())),
         number => number.as_u64(),
@@ -33,4 +36,28 @@ pub(super) fn check_format(
             detail: format!("`{format}` is no format number"),
         }),
     }
+}
+
+/// Reads a record of a file of its own; `fix` is what to do about a damaged one.
+///
+/// # Errors
+/// The file cannot be read, is of another format, or is damaged.
+pub(super) fn load_record<T: DeserializeOwned>(
+    path: &Path,
+    what: &'static str,
+    supported: u32,
+    fix: &'static str,
+) -> Result<T> {
+    let bytes = crate::read_bytes(path).map_err(|source| Error::io("read", path, source))?;
+    let damaged = |error: serde_json::Error| Error::Damaged {
+        path: path.to_owned(),
+        detail: error.to_string(),
+        fix,
+    };
+    let value: Value = serde_json::from_slice(&bytes).map_err(damaged)?;
+    check_format(what, &value["format"], supported, None).map_err(|source| Error::Format {
+        path: path.to_owned(),
+        source,
+    })?;
+    T::deserialize(value).map_err(damaged)
 }

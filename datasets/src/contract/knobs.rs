@@ -22,6 +22,8 @@ pub enum Choice {
     Spatial(SpatialKnobs),
     /// Dot products of bytes.
     Dot(DotKnobs),
+    /// A convolution by another algorithm than the direct one.
+    Convolution(ConvolutionKnobs),
     /// As TVM's operator library wrote it.
     Unscheduled,
     /// A sample of MetaSchedule's space.
@@ -37,6 +39,17 @@ pub struct DotKnobs {
     pub vectors: i64,
     /// Values of another axis in it.
     pub rows: i64,
+}
+
+/// The knobs of a convolution by another algorithm than the direct one: its products are of matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConvolutionKnobs {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Columns of a product (outputs, or tiles of them) in the register tile; output channels, where vectors are of pixels.
+    pub columns: i64,
+    /// Vectors of output channels, or of pixels, in it.
+    pub vector_blocks: i64,
 }
 
 /// The knobs of a register-tiled reduction.
@@ -178,6 +191,23 @@ words! {
         Local = "local",
         /// In the output itself.
         None = "none",
+    }
+}
+
+words! {
+    /// How a convolution is computed.
+    Algorithm {
+        /// Window by window.
+        #[default]
+        Direct = "direct",
+        /// Winograd's F(2×2, 3×3): tiles of 2×2 outputs, 2.25 times fewer multiplications.
+        Winograd2 = "winograd2",
+        /// Winograd's F(4×4, 3×3): tiles of 4×4 outputs, 4 times fewer multiplications.
+        Winograd4 = "winograd4",
+        /// One product of matrices, the windows copied beside each other before.
+        Im2col = "im2col",
+        /// Pixel by pixel (1×1 windows), vectors along the pixels of all rows instead of the output channels.
+        Pixels = "pixels",
     }
 }
 

@@ -8,6 +8,8 @@
 //! | [`whole_model`] | times of a whole model | `whole_model.json` beside the rows |
 //! | [`points`] | points chosen one by one | the file that `oppredict suggest` writes and `opcollect --sweep` reads |
 //! | [`knobs`] | a schedule's template and knobs | column `schedule_knobs` |
+//! | [`graph_schedule`] | which calls of models run at the same time | the file that `oppredict schedule` writes and `opcollect run-graph` runs |
+//! | [`pairs`] | operators measured at the same time | `pairs.parquet` |
 //! | [`device_kernel`] | what a kernel takes of a device | column `device_kernels` |
 //! | [`interference`] | what rows say of interference, and its bounds | |
 //! | [`costs`] | what a point costs where nothing better is known | |
@@ -20,8 +22,10 @@ pub mod calibration;
 pub mod costs;
 pub mod device_kernel;
 pub mod environment;
+pub mod graph_schedule;
 pub mod interference;
 pub mod knobs;
+pub mod pairs;
 pub mod plan;
 pub mod points;
 pub mod whole_model;
@@ -33,6 +37,10 @@ pub use environment::{
     Cache, Cpu, ENVIRONMENT_FORMAT, Environment, LlvmCpu, Machine, Memory, Pmu, Software, State,
     Virtualisation,
 };
+pub use graph_schedule::{
+    CallRef, Executor, Expected, GRAPH_SCHEDULE_FORMAT, GraphSchedule, Lane, ScheduledModel, Stage,
+    check_stages,
+};
 pub use plan::{PLAN_FORMAT, PlanRecord, RemoteAddress, StopRule, TimingPolicy, WorkerPolicy};
 
-use format::{check_format, first_format};
+use format::{check_format, first_format, load_record};

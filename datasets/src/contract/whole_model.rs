@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::check_format;
+use super::load_record;
 use crate::error::{Error, Result};
 use crate::files::write_atomically;
 use crate::stats::{median_of_sorted, quantile_of_sorted};
@@ -152,22 +152,7 @@ impl<Built: DeserializeOwned, Times: DeserializeOwned> WholeModelRecord<Built, T
     /// # Errors
     /// The file cannot be read, is of another format, or is damaged.
     pub fn load(path: &Path) -> Result<Self> {
-        let bytes =
-            crate::files::read_bytes(path).map_err(|source| Error::io("read", path, source))?;
-        let damaged = |detail: String| Error::Damaged {
-            path: path.to_owned(),
-            detail,
-            fix: FIX,
-        };
-        let value: Value =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        check_format(WHAT, &value["format"], WHOLE_MODEL_FORMAT, None).map_err(|source| {
-            Error::Format {
-                path: path.to_owned(),
-                source,
-            }
-        })?;
-        Self::deserialize(value).map_err(|error| damaged(error.to_string()))
+        load_record(path, WHAT, WHOLE_MODEL_FORMAT, FIX)
     }
 }
 

@@ -362,7 +362,7 @@ mod tests {
     fn the_header_is_one_line_without_quotes() {
         let header = String::from_utf8(header()).unwrap();
         assert!(header.starts_with("schema_version,row_id,run_id,"));
-        assert!(header.ends_with(",server,emulated\n"));
+        assert!(header.ends_with(",emulated,knob_algorithm\n"));
         assert!(!header.contains('"'));
     }
 }

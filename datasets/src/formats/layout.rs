@@ -9,7 +9,7 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 63] = [
+const ADDED: [&str; 64] = [
     "output_reuse_bytes",
     "import_check",
     "other_cpu_share",
@@ -73,6 +73,7 @@ const ADDED: [&str; 63] = [
     "quantisation",
     "server",
     "emulated",
+    "knob_algorithm",
 ];
 
 /// For each column of the schema, its position in the file, or [`ABSENT`].

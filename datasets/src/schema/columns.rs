@@ -446,4 +446,9 @@ columns! {
         /// `emulated` where the processor is an emulator's: the times are the emulator's, not the processor's.
         emulated: Option<String>,
     }
+    Algorithm {
+        /// How a convolution of a template was computed: `direct`, `winograd2`, `winograd4`, `im2col`, `pixels`; missing for others.
+        /// With Winograd and im2col, `schedule_trace` starts from that algorithm's program, and a replay from `schedule_knobs`.
+        knob_algorithm: Option<String>,
+    }
 }

@@ -124,6 +124,7 @@ fn title(group: Group) -> &'static str {
         Group::Resources => "Device kernels, as their compiler says, and the state of their device",
         Group::Simulation => "What a simulator says, where nothing was measured",
         Group::Remote => "Which other machine it was measured on",
+        Group::Algorithm => "Which algorithm computed it",
         Group::Counts => "Counts with a fixed meaning, for one run",
         Group::Roofline => "Shares of the calibrated roofs, for as many threads",
     }

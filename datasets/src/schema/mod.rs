@@ -67,4 +67,6 @@ pub enum Group {
     Simulation,
     /// Which other machine it was measured on.
     Remote,
+    /// The algorithm of a convolution.
+    Algorithm,
 }

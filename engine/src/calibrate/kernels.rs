@@ -6,6 +6,8 @@
 //! set in registers. All other data are ones, so every output must be the number of additions behind it: a loop that was
 //! left out, or cut short, shows in the result.
 
+use std::slice::from_ref;
+
 use opmodels::tile::VectorUnit;
 use tvm_bridge::PrimFunc;
 use tvm_bridge::nest::{
@@ -118,10 +120,10 @@ pub(super) fn kernel(
     threads: i64,
     data_elements: i64,
 ) -> tvm_bridge::Result<PrimFunc> {
-    let data = Buffer::new("data", data_elements, Place::Parameter)?;
+    let data = Buffer::new("data", &[data_elements], Place::Memory)?;
     let counts = Integers::new("counts", 2)?;
-    let out = Buffer::new("out", threads * tile.elements(), Place::Parameter)?;
-    let sums = Buffer::new("sums", tile.elements(), Place::Local)?;
+    let out = Buffer::new("out", &[threads * tile.elements()], Place::Memory)?;
+    let sums = Buffer::new("sums", &[tile.elements()], Place::Local)?;
     let (rounds, steps) = (counts.load(0)?, counts.load(1)?);
     let elements = Index::constant(tile.elements())?;
     let lanes = Index::constant(tile.lanes)?;
@@ -131,26 +133,31 @@ pub(super) fn kernel(
         &Index::constant(threads)?,
         |thread| {
             let own = thread.times(&steps)?;
-            let begin = tile.each(|place, _| sums.store(&Value::constant(0.0)?, place))?;
+            let begin =
+                tile.each(|place, _| sums.store(&Value::constant(0.0)?, from_ref(place)))?;
             let work = Stmt::repeat("round", LoopKind::Serial, &rounds, |_| {
                 Stmt::repeat("step", LoopKind::Serial, &steps, |step| {
                     let start = own.plus(step)?.times(&elements)?;
                     tile.each(|place, lane| {
-                        let sum = sums.load(place)?;
+                        let sum = sums.load(from_ref(place))?;
                         let next = match kind {
                             Kind::Peak => {
                                 // Ones, which only the caller knows: the compiler has to multiply.
-                                let factor = data.load(lane)?;
-                                sum.times(&factor)?.plus(&data.load(&lane.plus(&lanes)?)?)?
+                                let factor = data.load(from_ref(lane))?;
+                                sum.times(&factor)?
+                                    .plus(&data.load(&[lane.plus(&lanes)?])?)?
                             }
-                            Kind::Read => sum.plus(&data.load(&start.plus(place)?)?)?,
+                            Kind::Read => sum.plus(&data.load(&[start.plus(place)?])?)?,
                         };
-                        sums.store(&next, place)
+                        sums.store(&next, from_ref(place))
                     })
                 })
             })?;
             let end = tile.each(|place, _| {
-                out.store(&sums.load(place)?, &thread.times(&elements)?.plus(place)?)
+                out.store(
+                    &sums.load(from_ref(place))?,
+                    &[thread.times(&elements)?.plus(place)?],
+                )
             })?;
             Stmt::sequence(&[Stmt::allocate(&sums)?, begin, work, end])
         },

@@ -163,6 +163,10 @@ pub trait Session {
     /// # Errors
     /// TVM's.
     fn release(&self) -> tvm_bridge::Result<()>;
+    /// The processors of this machine that kernels may run on, as the kernel numbers them; none where they run elsewhere.
+    fn processors(&self) -> &[usize] {
+        &[]
+    }
     /// Brings the device into the state that a point is measured at: threads, and conditions of its own.
     ///
     /// # Errors

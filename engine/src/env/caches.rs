@@ -26,6 +26,34 @@ pub(super) fn read(root: &Root) -> Vec<Cache> {
         .collect()
 }
 
+/// The lowest level of cache that all of these processors share, as in `L3`; `none` if there is none; nothing where the system
+/// does not say.
+pub fn shared_cache(root: &Root, processors: &[usize]) -> Option<String> {
+    let first = processors.first()?;
+    let folder = format!("sys/devices/system/cpu/cpu{first}/cache");
+    let mut levels: Vec<u32> = Vec::new();
+    let mut is_known = false;
+    for name in root.names(&folder) {
+        let file = |field: &str| format!("{folder}/{name}/{field}");
+        let (Some(level), Some(list)) = (
+            root.number(&file("level")),
+            root.line(&file("shared_cpu_list")),
+        ) else {
+            continue;
+        };
+        is_known = true;
+        let sharing = super::cores::parse_list(&list);
+        if processors
+            .iter()
+            .all(|p| sharing.iter().any(|s| *s as usize == *p))
+        {
+            levels.push(level);
+        }
+    }
+    let lowest = levels.iter().min();
+    is_known.then(|| lowest.map_or_else(|| "none".to_owned(), |level| format!("L{level}")))
+}
+
 /// `48K`, `2048K` or `16M` in bytes.
 fn size_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -42,6 +70,27 @@ fn size_bytes(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lowest_cache_that_all_processors_share_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = |index: u32, level: u32, list: &str| {
+            let folder = format!("sys/devices/system/cpu/cpu0/cache/index{index}");
+            let folder = root.path().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("level"), level.to_string()).unwrap();
+            std::fs::write(folder.join("shared_cpu_list"), list).unwrap();
+        };
+        cache(0, 1, "0");
+        cache(2, 2, "0-1");
+        cache(3, 3, "0-3");
+        let shared = |processors: &[usize]| shared_cache(&Root::at(root.path()), processors);
+        assert_eq!(shared(&[0]).as_deref(), Some("L1"));
+        assert_eq!(shared(&[0, 1]).as_deref(), Some("L2"));
+        assert_eq!(shared(&[0, 1, 3]).as_deref(), Some("L3"));
+        assert_eq!(shared(&[0, 4]).as_deref(), Some("none"));
+        assert_eq!(shared(&[7]), None);
+    }
 
     #[test]
     fn reads_sysfs() {

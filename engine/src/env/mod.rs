@@ -14,6 +14,7 @@ mod pmu;
 mod root;
 mod system;
 
+pub use caches::shared_cache;
 pub use cores::Cores;
 pub use git::revision_near;
 pub use root::Root;

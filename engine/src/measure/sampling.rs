@@ -73,10 +73,19 @@ pub struct Pruned {
 pub fn time_calls<E>(
     timer: &mut dyn Timer,
     number: u32,
-    mut run: impl FnMut() -> Result<(), E>,
+    run: impl FnMut() -> Result<(), E>,
 ) -> Result<Duration, E> {
+    around_calls(number, run, |calls| timer.time(number, calls))
+}
+
+/// What `time` makes of `number` calls of `run`.
+fn around_calls<T, E>(
+    number: u32,
+    mut run: impl FnMut() -> Result<(), E>,
+    time: impl FnOnce(&mut dyn FnMut()) -> T,
+) -> Result<T, E> {
     let mut result = Ok(());
-    let elapsed = timer.time(number, &mut || {
+    let timed = time(&mut || {
         for _ in 0..number {
             result = run();
             if result.is_err() {
@@ -84,7 +93,7 @@ pub fn time_calls<E>(
             }
         }
     });
-    result.map(|()| elapsed)
+    result.map(|()| timed)
 }
 
 /// Times a kernel whose first run was beyond the limit once more; nothing if that run is not.
@@ -126,9 +135,18 @@ pub fn take<E: From<tvm_bridge::Error>>(
         Caches::Placed(..) => 1,
         Caches::Kept => number,
     };
+    let mut ahead = Vec::new().into_iter();
     let (samples, stopped) = collect(policy.stop, || {
-        let placing = place(caches)?;
-        let elapsed = time_calls(timer, number, &mut run)?;
+        let mut placing = Duration::ZERO;
+        let elapsed = match ahead.next() {
+            Some(elapsed) => elapsed,
+            None => {
+                placing = place(caches)?;
+                ahead = around_calls(number, &mut run, |calls| timer.samples(number, calls))?
+                    .into_iter();
+                ahead.next().unwrap_or_default()
+            }
+        };
         Ok::<_, E>(Timing {
             ns: Nanos::per_call(elapsed, number),
             spent: placing + elapsed,

@@ -4,6 +4,7 @@
 
 mod contents;
 mod profile;
+mod side_by_side;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,6 +21,10 @@ pub use profile::{
     StepSchedule, TaskSpan,
 };
 use serde::{Deserialize, Serialize};
+pub use side_by_side::{
+    CallSeen, CompareWays, GroupMember, GroupSpec, GroupTimes, MemberTimes, ModelLoaded,
+    ModelToLoad, SideBySideDone, SideBySideOrder, Way, WaysCompared,
+};
 
 use crate::device::{Conditions, DeviceRef, DeviceState, Opening, Purpose, SimulatedRun};
 use crate::measure::TimingPolicy;
@@ -70,6 +75,8 @@ pub enum Request {
     },
     /// Profile the whole model. Answered by [`Reply::WholeModelProfiled`] or [`Reply::Refused`].
     ProfileWholeModel(ProfileSpec),
+    /// Run calls of models at the same time. Answered by [`Reply::SideBySide`] or [`Reply::Refused`].
+    SideBySide(SideBySideOrder),
 }
 
 /// What a worker needs before anything else.
@@ -240,6 +247,8 @@ pub enum Reply {
     WholeModelMeasured(WholeModelMeasured),
     /// Times of the whole model's calls.
     WholeModelProfiled(Box<Profiled>),
+    /// What was done with calls of models that run at the same time.
+    SideBySide(SideBySideDone),
 }
 
 /// A kernel that was built.

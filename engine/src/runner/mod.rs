@@ -33,7 +33,7 @@ use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
     ContentId, Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Setup,
-    WholeModelMeasured, WholeModelReady, WholeModelSpec,
+    SideBySideDone, SideBySideOrder, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -94,6 +94,16 @@ pub trait Runner {
         spec: ProfileSpec,
         timeout: Duration,
     ) -> Result<Profiled, Failure>;
+
+    /// Does something with calls of models that run at the same time, within `timeout`.
+    ///
+    /// # Errors
+    /// It cannot be done, or the worker was lost, and with it the models that were loaded.
+    fn side_by_side(
+        &mut self,
+        order: SideBySideOrder,
+        timeout: Duration,
+    ) -> Result<SideBySideDone, Failure>;
 
     /// Ends the workers, with all that is in their memory; the next request starts them again.
     fn rest(&mut self);

@@ -13,8 +13,8 @@ use super::{Failure, Made, PointQueue, Runner, RunnerOrder, Supervisor};
 use crate::device::Conditions;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, WholeModelMeasured,
-    WholeModelReady, WholeModelSpec,
+    Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, SideBySideDone,
+    SideBySideOrder, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -118,6 +118,14 @@ impl Runner for WorkerPool {
         timeout: Duration,
     ) -> Result<Profiled, Failure> {
         self.first.profile_whole_model(spec, timeout)
+    }
+
+    fn side_by_side(
+        &mut self,
+        order: SideBySideOrder,
+        timeout: Duration,
+    ) -> Result<SideBySideDone, Failure> {
+        self.first.side_by_side(order, timeout)
     }
 
     fn rest(&mut self) {

@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
     Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Reply, Request,
-    WholeModelMeasured, WholeModelReady, WholeModelSpec,
+    SideBySideDone, SideBySideOrder, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -416,6 +416,18 @@ impl Runner for Supervisor {
             Interrupt::requested,
         )? {
             Reply::WholeModelProfiled(profiled) => Ok(*profiled),
+            other => Err(Failure::unexpected(&other)),
+        }
+    }
+
+    fn side_by_side(
+        &mut self,
+        order: SideBySideOrder,
+        timeout: Duration,
+    ) -> Result<SideBySideDone, Failure> {
+        let request = Request::SideBySide(order);
+        match self.ask(&request, timeout, Interrupt::requested)? {
+            Reply::SideBySide(done) => Ok(done),
             other => Err(Failure::unexpected(&other)),
         }
     }

@@ -270,8 +270,8 @@ impl Transport for FakeWorker {
             Request::Drop { ids } => ids.iter().for_each(|id| drop(self.kernels.remove(id))),
             Request::BuildWholeModel(spec) => self.build_whole_model(spec.graph.clone()),
             Request::MeasureWholeModel { at, .. } => self.measure_whole_model(at),
-            Request::ProfileWholeModel(_) => {
-                let reason = "the script has no profile".to_owned();
+            Request::ProfileWholeModel(_) | Request::SideBySide(_) => {
+                let reason = "the script has no whole model".to_owned();
                 self.say(refused(None, Status::Unsupported, reason));
             }
         }

@@ -1,6 +1,7 @@
 //! What was chosen for an operator: a template and its knobs, open to the templates of any device.
 
 use opdata::Decisions;
+use opdata::contract::knobs::Algorithm;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,6 +27,8 @@ impl Choice {
     pub const SAMPLED: &'static str = "sampled";
     /// Template of what a recorded trace says.
     pub const RECORDED: &'static str = "recorded";
+    /// Template of a convolution by another algorithm than the direct one.
+    pub const CONVOLUTION: &'static str = "convolution";
 
     /// An operator as TVM's operator library wrote it.
     pub fn unscheduled() -> Choice {
@@ -69,6 +72,12 @@ impl Choice {
     /// Whether it is none of a device's templates: as written, sampled or recorded.
     pub fn is_without_template(&self) -> bool {
         [Self::UNSCHEDULED, Self::SAMPLED, Self::RECORDED].contains(&self.template.as_str())
+    }
+
+    /// Whether the schedule starts from another program than the operator's, so that its trace applies to that one alone.
+    pub fn rewrites_program(&self) -> bool {
+        let is_schedule = |name: &Value| name == Algorithm::Pixels.word();
+        self.template == Self::CONVOLUTION && !self.knobs.get("algorithm").is_some_and(is_schedule)
     }
 
     fn bare(template: &str) -> Choice {

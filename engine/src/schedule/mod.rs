@@ -23,9 +23,9 @@ mod template;
 pub(crate) mod testing;
 
 pub use choice::{Choice, Scheduled, unfit};
-pub use factor::{Factor, FactorInfo, FactorValue};
+pub use factor::{ALGORITHM, Factor, FactorInfo, FactorValue};
 pub(crate) use part::Part;
 pub(crate) use plain::{Run, plain_loops};
 pub use space::{Dimension, Space};
-pub use spec::{ScheduleSpec, Scheduler};
+pub use spec::{ScheduleSpec, Scheduler, as_is};
 pub use template::{Templates, default_schedule, with_choice};

@@ -13,7 +13,7 @@ use tvm_bridge::{DesignSpace, PrimFunc, Schedule, Target, Trace};
 
 use super::choice::{Choice, Scheduled};
 use super::space::Space;
-use super::template::{Templates, default_schedule, with_choice};
+use super::template::{Templates, default_schedule, plain, with_choice};
 
 /// What a schedule is to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl Scheduler {
     /// # Errors
     /// TVM's.
     pub fn space(&self, function: &PrimFunc) -> tvm_bridge::Result<Space> {
-        self.templates.space(function)
+        self.templates.space(plain(function)?.as_ref())
     }
 
     /// The default schedule of `function`.
@@ -107,14 +107,21 @@ impl Scheduler {
                 with_choice(function, self.templates.as_ref(), self.seed, choice)
             }
             ScheduleSpec::Metaschedule { seed } => {
-                let sample = self.designs(symbol, function)?.sample(*seed)?;
+                let sample = self
+                    .designs(symbol, plain(function)?.as_ref())?
+                    .sample(*seed)?;
                 let schedule = sample.schedule;
                 let decisions = Decisions::of_trace(&schedule.trace()?.0);
                 let choice = Choice::sampled(&decisions, sample.refused);
                 Ok(Scheduled { schedule, choice })
             }
             ScheduleSpec::Trace { trace } => {
-                let schedule = Schedule::new(function, self.seed)?;
+                // Nothing is applied to the loops that the operator came with: they are measured as they are.
+                let schedule = if *trace == as_is() {
+                    Schedule::new(function, self.seed)?
+                } else {
+                    Schedule::new(plain(function)?.as_ref(), self.seed)?
+                };
                 schedule.apply(&Trace(trace.clone()))?;
                 Ok(Scheduled {
                     schedule,
@@ -136,6 +143,11 @@ impl Scheduler {
         }
         Ok(made)
     }
+}
+
+/// The trace that changes nothing.
+pub fn as_is() -> Value {
+    serde_json::json!([[], []])
 }
 
 #[cfg(test)]

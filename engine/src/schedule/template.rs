@@ -1,5 +1,7 @@
 //! The seam between schedules and devices: what the templates of a device do with an operator's TensorIR.
 
+use std::borrow::Cow;
+
 use tvm_bridge::{PrimFunc, Result, Schedule};
 
 use super::choice::{Choice, Scheduled, unfit};
@@ -10,6 +12,14 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
     /// Tries the `attempt`th default schedule (from 0, from the most to the least specific) on a fresh schedule; `None`
     /// if there are no more. A schedule that does not fit the operator is an error, and the next one is tried.
     fn suggest(&self, schedule: &Schedule, attempt: usize) -> Option<Result<Choice>>;
+
+    /// The program that a choice starts from, where it is another algorithm than the operator library's.
+    ///
+    /// # Errors
+    /// The algorithm does not compute the operator.
+    fn rewritten(&self, _function: &PrimFunc, _choice: &Choice) -> Result<Option<PrimFunc>> {
+        Ok(None)
+    }
 
     /// Transforms a fresh schedule by the knobs of one of the templates; returns what was done in the end.
     ///
@@ -24,6 +34,15 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
     fn space(&self, function: &PrimFunc) -> Result<Space>;
 }
 
+/// The loops that schedules start from: those of a function that came scheduled are made plain first.
+///
+/// # Errors
+/// TVM's.
+pub(super) fn plain(function: &PrimFunc) -> Result<Cow<'_, PrimFunc>> {
+    let plain = function.unscheduled()?;
+    Ok(plain.map_or(Cow::Borrowed(function), Cow::Owned))
+}
+
 /// The default schedule of `function`; the seed is recorded in the trace. An operator that no template fits stays as
 /// TVM's operator library wrote it.
 ///
@@ -34,8 +53,9 @@ pub fn default_schedule(
     templates: &dyn Templates,
     seed: u64,
 ) -> Result<Scheduled> {
+    let function = plain(function)?;
     for attempt in 0.. {
-        let schedule = Schedule::new(function, seed)?;
+        let schedule = Schedule::new(&function, seed)?;
         match templates.suggest(&schedule, attempt) {
             Some(Ok(choice)) => return Ok(Scheduled { schedule, choice }),
             Some(Err(_)) => {}
@@ -43,7 +63,7 @@ pub fn default_schedule(
         }
     }
     Ok(Scheduled {
-        schedule: Schedule::new(function, seed)?,
+        schedule: Schedule::new(&function, seed)?,
         choice: Choice::unscheduled(),
     })
 }
@@ -58,7 +78,9 @@ pub fn with_choice(
     seed: u64,
     choice: &Choice,
 ) -> Result<Scheduled> {
-    let schedule = Schedule::new(function, seed)?;
+    let function = plain(function)?;
+    let rewritten = templates.rewritten(&function, choice)?;
+    let schedule = Schedule::new(rewritten.as_ref().unwrap_or(&function), seed)?;
     let choice = match choice.template.as_str() {
         Choice::UNSCHEDULED => choice.clone(),
         Choice::SAMPLED | Choice::RECORDED => {

@@ -1,7 +1,7 @@
 //! The child's side of measuring: kernels are built, checked and timed here, in a process of their own.
 //!
 //! [`serve`] reads requests of [`crate::protocol`] and answers them, with [`build`] and [`bench`] for single operators and
-//! [`whole_model`] and [`profile`] for whole models. The parent's side is [`crate::runner`].
+//! [`whole_model`] and [`profile`] for whole models, [`side_by_side`] for calls that run at the same time. The parent's side is [`crate::runner`].
 
 mod arguments;
 mod bench;
@@ -10,6 +10,7 @@ mod profile;
 mod rotation;
 mod serve;
 mod shared;
+mod side_by_side;
 mod whole_model;
 
 pub use serve::serve;

@@ -8,6 +8,7 @@ use tvm_bridge::IrModule;
 
 use super::bench::{Bench, spaces};
 use super::shared::{Replies, Shared};
+use super::side_by_side::SideBySide;
 use super::whole_model::LoadedModel;
 use crate::protocol::{Contents, Reply, Request, Setup};
 use crate::schedule::Scheduler;
@@ -33,6 +34,7 @@ pub fn serve(
     replies.send(&Reply::Ready);
     let mut bench = Bench::new();
     let mut whole_model: Option<LoadedModel> = None;
+    let mut side_by_side = SideBySide::default();
     for line in lines {
         match parse(&line?)? {
             Request::Setup(_) => anyhow::bail!("a worker is set up once"),
@@ -80,6 +82,10 @@ pub fn serve(
                 };
                 let reply = profiled.map(|p| Reply::WholeModelProfiled(Box::new(p)));
                 answer(&mut shared, &replies, None, reply);
+            }
+            Request::SideBySide(order) => {
+                let reply = side_by_side.perform(&mut shared, order);
+                answer(&mut shared, &replies, None, reply.map(Reply::SideBySide));
             }
         }
     }

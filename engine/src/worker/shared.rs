@@ -20,6 +20,24 @@ pub(super) struct Shared {
     pub session: Box<dyn Session>,
 }
 
+impl Shared {
+    /// Does `work` with the module and files of another import.
+    pub fn within<T>(
+        &mut self,
+        module: IrModule,
+        contents: Contents,
+        work: impl FnOnce(&Shared) -> T,
+    ) -> T {
+        let own = (
+            std::mem::replace(&mut self.module, module),
+            std::mem::replace(&mut self.contents, contents),
+        );
+        let done = work(self);
+        (self.module, self.contents) = own;
+        done
+    }
+}
+
 /// Where replies go; builds answer from several threads.
 pub(super) struct Replies(Mutex<Box<dyn Write + Send>>);
 

@@ -34,6 +34,8 @@ pub(super) struct LoadedModel {
     /// The same model with the same kernels, for runs whose calls are watched.
     pub(super) watched: Option<WatchedMachine>,
     pub(super) graph: Graph,
+    /// Its compiled functions.
+    pub(super) kernels: Vec<KernelModule>,
     /// The model's inputs and weights, by where their values lie.
     pub(super) addresses: HashMap<usize, usize>,
 }
@@ -122,6 +124,7 @@ impl LoadedModel {
                 machine,
                 watched,
                 graph,
+                kernels,
                 addresses,
             },
         ))

@@ -19,6 +19,7 @@ impl CpuNest {
         match knobs.template() {
             Some("contraction") => return tiled(operator, row, knobs),
             Some("sampled") => return sampled::nest(operator, knobs),
+            Some("convolution") => return by_products(operator, knobs),
             _ => (),
         }
         let arity = |name: &str| knobs.arity(name);
@@ -220,6 +221,40 @@ fn winograd(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     Some(CpuNest {
         parallel: alpha * alpha * columns[0],
         ..product.nest(o, Template::Winograd)
+    })
+}
+
+/// This project's convolutions by another algorithm than the direct one: the product between the transforms (Winograd), or
+/// of all windows (im2col), or of the pixels themselves (1×1 windows).
+fn by_products(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+    /// Output channels in a vector, as the importer packs weights.
+    const LANES: f64 = 16.0;
+    let algorithm = knobs.value("algorithm")?.as_str()?;
+    let outputs = match algorithm {
+        "winograd2" => Some(2.0),
+        "winograd4" => Some(4.0),
+        _ => None,
+    };
+    let along = |extent: f64| outputs.map_or(extent, |outputs| ceil_div(extent, outputs));
+    let places = outputs.map_or(1.0, |outputs| (outputs + o.kernel_height - 1.0).powi(2));
+    let pixels = o.batch * along(o.out_height) * along(o.out_width);
+    let (width, blocks) = (knobs.number("columns")?, knobs.number("vector_blocks")?);
+    // Vectors along the pixels: they take the channels' place.
+    let (rows, columns) = match algorithm {
+        "pixels" => (o.columns, pixels),
+        _ => (pixels, o.columns),
+    };
+    let tiles = ceil_div(rows, width);
+    let groups = ceil_div(columns, LANES * blocks);
+    let product = Product {
+        rows: [tiles, 1.0, width],
+        columns: [groups, blocks, LANES],
+        depth: [1.0, outputs.map_or(o.depth, |_| o.in_channels)],
+    };
+    let template = outputs.map_or(Template::PackedDense, |_| Template::Winograd);
+    Some(CpuNest {
+        parallel: places * groups * tiles,
+        ..product.nest(o, template)
     })
 }
 

@@ -241,7 +241,11 @@ fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
     values.kind_rows = flag(Class::Rows);
     values.kind_elementwise = flag(Class::Elementwise);
     values.kind_movement = flag(Class::Movement);
-    values.winograd = f32::from(u8::from(row.op_name.contains("winograd")));
+    let by_winograd = |name: &str| name.contains("winograd");
+    let algorithm = row.knob_algorithm.as_deref();
+    values.winograd = f32::from(u8::from(
+        by_winograd(&row.op_name) || algorithm.is_some_and(by_winograd),
+    ));
     values.kernel = o.kernel_width as f32;
     values.window = log1(o.window);
     values.padded = f32::from(u8::from(o.is_padded));

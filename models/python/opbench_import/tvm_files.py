@@ -1,7 +1,8 @@
-"""Source ``tvm``: a Relax module of TVM's own, as JSON (``tvm.ir.save_json``) or as TVMScript (a Python file).
+"""Source ``tvm``: a module of TVM's own, as JSON (``tvm.ir.save_json``) or as TVMScript (a Python file, which is run).
 
-A module is taken before legalisation: its function ``main`` calls operators of Relax and its shapes are numbers. What is
-legalised already has lost the operators that rows describe, so it is refused by name. A Python file is run.
+A Relax module is taken before or after legalisation and fusion: its function ``main`` calls operators of Relax or tensor
+functions, and its shapes are numbers. In a module without Relax each tensor function is an operator. Tensor functions that
+came with the module have lost the operators that rows describe: their kinds are told from their blocks (``foreign``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from . import files
+from . import files, foreign
 from .errors import ImportFailure, bad_shape
 from .onnx_graph import first_line
 from .oracles import Outputs, Unchecked
@@ -26,7 +27,7 @@ def read(request: Request) -> Translated:
     """The module's function ``main``; all its parameters are inputs."""
     if request.inputs or request.batch not in (None, 1):
         raise bad_shape("the shapes of a TVM module are its own; leave --input and --batchsize out")
-    module = load(request.file)
+    module = foreign.marked(load(request.file))
     main = module["main"]
     names = [var.name for var in main.params]
     nodes = operators(request.file, main)
@@ -59,6 +60,11 @@ def load(path: str) -> tvm.IRModule:
         raise corrupt(path, first_line(error)) from error
     if not isinstance(module, tvm.IRModule):
         raise corrupt(path, "it holds no module")
+    if not any(isinstance(function, relax.Function) for function in module.functions.values()):
+        try:
+            module = foreign.with_main(module)
+        except foreign.NoCall as error:
+            raise corrupt(path, str(error)) from error
     names = [variable.name_hint for variable in module.functions]
     if "main" not in names or not isinstance(module["main"], relax.Function):
         raise corrupt(path, f"it has no Relax function main; it has {', '.join(names) or 'nothing'}")
@@ -73,9 +79,8 @@ def operators(path: str, main: relax.Function) -> list[tuple[str, str]]:
             call = binding.value
             if not isinstance(call, tvm.ir.Call) or not isinstance(call.op, tvm.ir.Op):
                 continue
-            if call.op.name == "relax.call_tir":
-                raise corrupt(path, "it is legalised already (it calls tensor functions); give the module before LegalizeOps")
-            found.append((call.op.name.removeprefix("relax."), binding.var.name))
+            name = call.args[0].name_hint if call.op.name == "relax.call_tir" else call.op.name.removeprefix("relax.")
+            found.append((name, binding.var.name))
     if not found:
         raise corrupt(path, "its main calls no operator")
     return found

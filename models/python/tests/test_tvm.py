@@ -11,7 +11,8 @@ from opbench_import.errors import ImportFailure
 from opbench_import.request import Request
 
 import tvm
-from tvm import relax
+from tvm import relax, te
+from tvm.s_tir import Schedule
 
 from . import support
 
@@ -54,6 +55,36 @@ class Forms(unittest.TestCase):
             self.assertIsNone(graph["check"]["reason"])
 
 
+    def test_legalised_and_fused_modules_keep_their_tensor_functions(self) -> None:
+        """Kinds are told from blocks; outputs agree with TVM's compilation of the same module."""
+        legal = relax.transform.LegalizeOps()(runpy.run_path(written("net.py", NET))["Net"])
+        fused = tvm.transform.Sequential(
+            [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), relax.transform.FuseTIR()]
+        )(legal)
+        for name, module in (("legal", legal), ("fused", fused)):
+            graph = imported(written(f"{name}.json", tvm.ir.save_json(module))).graph
+            kinds = [o["kind"] for o in graph["operators"]]
+            self.assertEqual((kinds[0], kinds[-1]), ("conv2d", "matmul"), name)
+            self.assertIn("TVM", graph["check"]["reference"])
+
+    def test_tensor_functions_alone_are_operators(self) -> None:
+        """Each is called once on inputs of its own; the loops of a scheduled one stay."""
+        left = te.placeholder((16, 32), name="left")
+        right = te.placeholder((32, 8), name="right")
+        k = te.reduce_axis((0, 32))
+        product = te.compute((16, 8), lambda i, j: te.sum(left[i, k] * right[k, j], axis=k), name="product")
+        function = te.create_prim_func([left, right, product])
+        schedule = Schedule(tvm.IRModule({"main": function}))
+        rows = schedule.get_loops(schedule.get_sblock("product", "main"))[0]
+        schedule.parallel(rows)
+        both = tvm.IRModule({"plain": function, "scheduled": schedule.mod["main"]})
+        done = imported(written("tensor.json", tvm.ir.save_json(both)))
+        self.assertEqual([o["kind"] for o in done.graph["operators"]], ["matmul", "matmul"])
+        self.assertEqual([len(i["shape"]) for i in done.graph["inputs"]], [2, 2, 2, 2])
+        loops = [done.module[o["symbol"]].script() for o in done.graph["operators"]]
+        self.assertEqual(["T.parallel" in text for text in loops], [False, True])
+
+
 class Refusals(unittest.TestCase):
     """What is not."""
 
@@ -66,13 +97,10 @@ class Refusals(unittest.TestCase):
 
     def test_files_that_are_no_such_module(self) -> None:
         """By name, with what to do."""
-        module = runpy.run_path(written("net.py", NET))["Net"]
-        legal = tvm.ir.save_json(relax.transform.LegalizeOps()(module))
-        self.refused(written("legal.json", legal), "corrupt_model", "legalised already")
         self.refused(written("empty.py", "x = 1\n"), "corrupt_model", "it has 0 modules")
         self.refused(written("broken.py", "raise RuntimeError('no')\n"), "corrupt_model", "no")
         self.refused(written("net.json", "{}"), "corrupt_model", "no Relax module")
-        self.refused(written("tensor.json", tvm.ir.save_json(tvm.IRModule())), "corrupt_model", "no Relax function main")
+        self.refused(written("tensor.json", tvm.ir.save_json(tvm.IRModule())), "corrupt_model", "it has no function")
         self.refused(written("net.py", NET), "bad_shape", "shapes of a TVM module are its own", batch=4)
         symbolic = HEAD + "    def main(x: R.Tensor(('n', 4), 'float32')):\n        return R.nn.relu(x)\n"
         self.refused(written("symbolic.py", symbolic), "bad_shape", "the shape of x is not known")

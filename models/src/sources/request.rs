@@ -84,6 +84,23 @@ impl ImportRequest {
     }
 }
 
+impl ImportRequest {
+    /// A model as lists of models name it: `NAME`, or `NAME:N` for a sequence length of N.
+    #[must_use]
+    pub fn named(source: Source, text: &str) -> Self {
+        let length = text
+            .rsplit_once(':')
+            .and_then(|(name, length)| Some((name, length.parse().ok()?)));
+        match length {
+            Some((name, seqlen)) => Self {
+                seqlen: Some(seqlen),
+                ..Self::new(source, name)
+            },
+            None => Self::new(source, text),
+        }
+    }
+}
+
 /// The shape (and perhaps the element type) of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputOverride {
@@ -161,6 +178,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_number_behind_a_name_is_a_sequence_length() {
+        let of = |text| {
+            let source = Source::find("local").unwrap();
+            let named = ImportRequest::named(source, text);
+            (named.model, named.seqlen)
+        };
+        assert_eq!(of("bert-tiny:16"), ("bert-tiny".to_owned(), Some(16)));
+        assert_eq!(of("conv2d:c=64"), ("conv2d:c=64".to_owned(), None));
+    }
 
     #[test]
     fn overrides_read_names_shapes_and_types() {

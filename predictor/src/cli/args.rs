@@ -55,6 +55,8 @@ pub enum Command {
     Suggest(SuggestArgs),
     /// Where to place the operators of one or several models that run side by side: Nash equilibrium, optimum, HEFT, greedy.
     Place(PlaceArgs),
+    /// Which operators of models run at the same time, on how many threads: sequential, greedy, dynamic programme; what that gains.
+    Schedule(ScheduleArgs),
     /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
     Serve(ServeArgs),
     /// Lists the features that models see.
@@ -143,6 +145,9 @@ impl DataArgs {
 pub struct EvalArgs {
     #[command(flatten)]
     pub data: DataArgs,
+    /// Evaluate slowdowns of operators measured at the same time (a folder of `opcollect pairs`), and nothing else.
+    #[arg(long, value_name = "DIR", action = clap::ArgAction::Append)]
+    pub pairs: Vec<PathBuf>,
     /// What is held out: leave-one-workload-out, leave-one-model-out, leave-one-machine-out, by-time, 5-fold,
     /// 5-fold-workloads. Workloads held out one by one take a training each.
     #[arg(long, default_value = "5-fold-workloads")]
@@ -189,6 +194,9 @@ pub struct TrainArgs {
     /// The model file to write.
     #[arg(long, short, value_name = "FILE.opm")]
     pub out: PathBuf,
+    /// Operators measured at the same time (a folder of `opcollect pairs`), from which slowdowns are learned.
+    #[arg(long, value_name = "DIR", action = clap::ArgAction::Append)]
+    pub pairs: Vec<PathBuf>,
     /// The kind of device, where the rows are of several: cpu, cuda, pynq or tpu.
     #[arg(long)]
     pub device: Option<DeviceKind>,
@@ -304,7 +312,7 @@ pub struct PredictArgs {
 pub struct PlaceArgs {
     /// Measured costs: runs (folders, names, `latest`), folders of runs, .csv, .parquet or .jsonl files; all of runs/ if left out.
     pub data: Vec<PathBuf>,
-    /// The models, e.g. resnet-18,bert-tiny.
+    /// The models, e.g. resnet-18,bert-tiny:16 (a sequence length of 16).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
     pub models: Vec<String>,
     /// Where the models come from, as for opcollect: local, onnx or simple.
@@ -334,6 +342,43 @@ pub struct PlaceArgs {
     /// Write Gantt charts (SVG) and traces for Perfetto into this folder.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `oppredict schedule`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ScheduleArgs {
+    /// Measured times: runs (folders, names, `latest`), folders of runs, .csv, .parquet or .jsonl files; all of runs/ if left out.
+    pub data: Vec<PathBuf>,
+    /// The models, e.g. squeezenet, or resnet-18,bert-tiny:16 (a sequence length of 16) to run them at the same time.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
+    pub models: Vec<String>,
+    /// Where the models come from, as for opcollect: local, onnx or simple.
+    #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source)]
+    pub model_source: ModelSource,
+    /// Threads.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Operators measured at the same time (a folder of `opcollect pairs`), from which slowdowns are learned.
+    #[arg(long, value_name = "DIR", action = clap::ArgAction::Append)]
+    pub pairs: Vec<PathBuf>,
+    /// A trained model that predicts the times that were not measured.
+    #[arg(long, value_name = "FILE.opm")]
+    pub model: Option<PathBuf>,
+    /// The machine, where rows or the trained model are of several (its env_hash).
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+    /// Take this schedule: sequential, greedy, `dynamic programme` or partitioned [default: the fastest, if it gains 2 %].
+    #[arg(long, value_name = "SCHEDULE")]
+    pub take: Option<String>,
+    /// Longest search.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = budget)]
+    pub time_limit: Duration,
+    /// Write the schedule that is taken to this file, for `opcollect run-graph`.
+    #[arg(long, value_name = "FILE.json")]
+    pub out: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use opdata::contract::pairs::read_all_pairs;
 use oplearn::crossval::folds::Ranking;
 use oplearn::data::{Dataset, Split};
+use oplearn::interference;
 use oplearn::models::{FitOptions, ModelKind};
 
 use opreport::output::say;
@@ -22,6 +24,12 @@ const LINES: usize = 20;
 pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
     if let Some(file) = &args.predictions {
         opdata::check_output(file)?;
+    }
+    if !args.pairs.is_empty() {
+        let evaluation = interference::evaluate(&read_all_pairs(&args.pairs)?)?;
+        return show(args.json, &evaluation, |style| {
+            render::interference::evaluation(&evaluation, style)
+        });
     }
     let rows = args.data.rows()?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;

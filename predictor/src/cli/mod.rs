@@ -4,6 +4,7 @@ mod adapt;
 mod args;
 mod batch;
 mod correlate;
+mod costs;
 mod docs;
 mod eval;
 mod model_path;
@@ -12,6 +13,7 @@ mod place;
 mod plots;
 mod predict;
 mod query;
+mod schedule;
 mod serve;
 mod show;
 mod source;
@@ -86,6 +88,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Correlate(arguments) => correlate::run(&arguments),
         Command::Batch(arguments) => batch::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
+        Command::Schedule(arguments) => schedule::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Adapt(arguments) => adapt::run(&arguments),
         Command::Suggest(arguments) => suggest::run(&arguments),

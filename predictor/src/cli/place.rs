@@ -2,17 +2,15 @@
 
 use std::path::Path;
 
-use opinstall::Home;
-use oplearn::data::{RowSet, Source};
-use opmodels::{ImportRequest, Importer};
 use opreport::svg::{Bar, gantt};
 use opreport::trace::{Order, Writer};
 use serde::Serialize;
 
 use super::args::PlaceArgs;
+use super::costs;
 use super::show::show;
 use crate::model::file;
-use crate::place::build::{Measured, Predictor, Sources, problem};
+use crate::place::build::{Measured, Sources, problem};
 use crate::place::problem::Problem;
 use crate::place::{Outcome, Placed, devices, place, timeline};
 use crate::render;
@@ -34,30 +32,11 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<()> {
         args.table.as_deref(),
         args.energy_weight > 0.0,
     )?;
-    let runs = Path::new(opdata::RUNS);
-    let mut data = Vec::new();
-    for word in &args.data {
-        data.push(Source::Dataset(opdata::named_run(word, runs)?));
-    }
-    if data.is_empty() && runs.is_dir() {
-        data.push(Source::Dataset(runs.to_owned()));
-    }
-    let rows = RowSet::read(&data)?;
+    let rows = costs::rows(&args.data)?;
     let measured = Measured::of_rows(&rows.rows, args.machine.as_deref())?;
     let trained = args.model.as_deref().map(file::load).transpose()?;
-    let predictor = match &trained {
-        Some(trained) => Some(Predictor {
-            trained,
-            machine: trained.machine(args.machine.as_deref())?,
-        }),
-        None => None,
-    };
-    let importer = Importer::new(&Home::find()?, None)?;
-    let mut graphs = Vec::new();
-    for model in &args.models {
-        let request = ImportRequest::new(args.model_source, model);
-        graphs.push(importer.import(&request, &mut |_| {})?.graph);
-    }
+    let predictor = costs::predictor(trained.as_ref(), args.machine.as_deref())?;
+    let graphs = costs::graphs(args.model_source, &args.models)?;
     let (problem, sources) = problem(
         &graphs,
         devices,

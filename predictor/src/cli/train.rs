@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::Context;
 use opdata::DeviceKind;
+use opdata::contract::pairs::read_all_pairs;
 use oplearn::Error;
 use oplearn::data::{Dataset, RowSet};
+use oplearn::interference::Slowdowns;
 use oplearn::models::FitOptions;
 
 use super::args::TrainArgs;
@@ -31,7 +33,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
             ..FitOptions::default()
         },
     };
-    let trained = train(&dataset, device_kind, &options, &Shown::new())?;
+    let slowdowns = Slowdowns::of_pairs(&read_all_pairs(&args.pairs)?)?;
+    let mut trained = train(&dataset, device_kind, &options, &Shown::new())?;
+    trained.interference = slowdowns.kept();
     file::save(&trained, &args.out)?;
     show(args.json, &trained.facts.summary(), |style| {
         render::train::facts(&trained.facts, &args.out, style)

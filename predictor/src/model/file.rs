@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::Path;
 
 use oplearn::features::{FEATURE_VERSION, FEATURES};
+use oplearn::interference::Kept;
 use oplearn::models::context::Context;
 use oplearn::models::ensemble::{Ensemble, Weights};
 use oplearn::models::member::{Member, MemberSpec};
@@ -44,6 +45,8 @@ struct Header {
     adaptation: Option<AdaptationEntry>,
     facts: Facts,
     known: Known,
+    #[serde(default)]
+    interference: Kept,
     neighbours: Neighbours,
     neighbour_values: usize,
 }
@@ -102,6 +105,7 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
             Some(adaptation) => Some(adaptation_entry(adaptation, &mut entry)?),
         },
         known: model.known.clone(),
+        interference: model.interference.clone(),
         facts: model.facts.clone(),
         neighbours: model.neighbours.clone(),
         neighbour_values: model.neighbours.values.len(),
@@ -192,6 +196,7 @@ pub fn load(path: &Path) -> Result<Trained> {
         adaptation,
         neighbours,
         known: header.known,
+        interference: header.interference,
         facts: header.facts,
     })
 }

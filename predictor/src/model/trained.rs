@@ -14,6 +14,7 @@ use oplearn::data::split::Split;
 use oplearn::data::{Dataset, Sample};
 use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURES, Point};
+use oplearn::interference::Kept;
 use oplearn::models::context::Context;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, surrogate};
@@ -180,6 +181,8 @@ pub struct Trained {
     pub neighbours: Neighbours,
     /// Operators that were measured as queries ask for them.
     pub known: Known,
+    /// Slowdowns of operators that run at the same time, if some were given.
+    pub interference: Kept,
     /// Everything else.
     pub facts: Facts,
 }
@@ -291,6 +294,7 @@ pub fn train(
     Ok(Trained {
         surrogate,
         context: Context::fit(dataset, &dataset.all()),
+        interference: Kept::default(),
         known: Known::new(dataset),
         adaptation: None,
         neighbours: Neighbours::new(dataset),

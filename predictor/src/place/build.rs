@@ -62,7 +62,8 @@ impl Measured {
         Ok(Measured { times_ns })
     }
 
-    fn time_ns(&self, workload: &str, kind: DeviceKind, wanted: u64) -> Option<f64> {
+    /// The least time of a workload on a kind of device, ns.
+    pub fn time_ns(&self, workload: &str, kind: DeviceKind, wanted: u64) -> Option<f64> {
         let key = (workload.to_owned(), kind, threads(kind, wanted));
         self.times_ns.get(&key).copied()
     }
@@ -151,15 +152,9 @@ pub fn problem(
         }
     }
     if !homeless.is_empty() {
-        let more = homeless.len().saturating_sub(LISTED);
-        homeless.truncate(LISTED);
-        let more = match more {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         return Err(Error::Query(format!(
-            "no device has a cost of {}{more}: measure them (opcollect --modelname MODEL --threads N), name the run, or predict with --model FILE.opm",
-            homeless.join(", ")
+            "no device has a cost of {}: measure them (opcollect --modelname MODEL --threads N), name the run, or predict with --model FILE.opm",
+            listed(&homeless)
         )));
     }
     let problem = Problem {
@@ -172,7 +167,20 @@ pub fn problem(
     Ok((problem, sources))
 }
 
-fn predicted(
+/// The first names of a list, and how many more there are.
+pub fn listed(names: &[String]) -> String {
+    let first = names[..names.len().min(LISTED)].join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// The predicted time of an operator inside its model, ns.
+///
+/// # Errors
+/// The predictor fails.
+pub fn predicted(
     predictor: &Predictor<'_>,
     operator: &Operator,
     graph: &Graph,

@@ -15,8 +15,10 @@
 pub mod compare;
 pub mod correlations;
 pub mod eval;
+pub mod interference;
 pub mod place;
 pub mod query;
+pub mod schedule;
 pub mod suggest;
 pub mod surfaces;
 pub mod train;

@@ -86,6 +86,14 @@ impl Call<'_> {
         self.arguments.iter().filter_map(TensorFacts::of).collect()
     }
 
+    /// The same tensors, to be kept: they keep their memory alive.
+    pub fn kept_tensors(&self) -> Vec<crate::tensor::Tensor> {
+        let tensors = self.arguments.iter();
+        tensors
+            .filter_map(crate::tensor::Tensor::of_argument)
+            .collect()
+    }
+
     /// The shapes among the call's arguments, in order.
     pub fn shapes(&self) -> Vec<Vec<i64>> {
         self.arguments

@@ -1,8 +1,8 @@
 //! `auto`: starts from the store and the default schedule, drafts by the model that all operators share, then goes down
 //! along single dimensions.
 //!
-//! A batch has three parts: what the store knows (once), the best of the drafts by prediction, and neighbours of the fastest
-//! points. Before there is a model, drafts are neighbours of the default schedule and points at random.
+//! A batch has three parts: what the store knows and the operator's other algorithms (once), the best of the drafts by
+//! prediction, and neighbours of the fastest points. Before there is a model, drafts are neighbours of the default schedule and points at random.
 
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
@@ -47,6 +47,11 @@ impl Tuner for Auto {
         // Before there is a model, no dimension comes first.
         near.shuffle(random);
         let is_first = history.trials.len() <= 1;
+        if let (true, Some(default)) = (is_first, centres.first()) {
+            let others = history.grid.other_algorithms(&default.point);
+            let left = n.saturating_sub(points.len());
+            points.extend(take_new(history, left, others));
+        }
         let breed = &best[..best.len().min(CENTRES * 4)];
         // Most drafts differ from a fast schedule in a few dimensions. The first are at random: the default one may be far off.
         let far = (0..DRAFTS).map(|draft| match (draft % 4, centres.first()) {

@@ -4,7 +4,7 @@
 //! neighbours. Equal schedules have equal keys, however many points lead to them.
 
 use opengine::device::DeviceRef;
-use opengine::schedule::{Choice, FactorValue, ScheduleSpec, Space};
+use opengine::schedule::{ALGORITHM, Choice, FactorValue, ScheduleSpec, Space};
 use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
@@ -117,6 +117,23 @@ impl Grid {
             }));
         }
         all
+    }
+
+    /// The same point by every other algorithm that computes the operator.
+    pub fn other_algorithms(&self, point: &[usize]) -> Vec<Point> {
+        let mut dimensions = self.space.dimensions.iter();
+        let Some(place) = dimensions.position(|dimension| dimension.factor.name() == ALGORITHM)
+        else {
+            return Vec::new();
+        };
+        let others = (0..self.space.dimensions[place].values.len()).filter(|v| *v != point[place]);
+        others
+            .map(|value| {
+                let mut other = point.to_vec();
+                other[place] = value;
+                other
+            })
+            .collect()
     }
 
     /// A point as numbers: the logarithm of an extent, the index of a word.

@@ -5,7 +5,7 @@
 
 use opdata::{Decisions, LoopKind, Row};
 
-use super::schedule::{ContractionKnobs, Knobs};
+use super::schedule::{Algorithm, ContractionKnobs, Knobs};
 use crate::schedule::Choice;
 
 /// Fills the knob columns of a row whose `loop_nest` is there already.
@@ -33,6 +33,12 @@ pub(super) fn fill(row: &mut Row, choice: &Choice) {
             row.knob_cache_write = Some("local".to_owned());
             row.knob_compute_at = Some("tile".to_owned());
         }
+        Ok(Knobs::Convolution(knobs)) => {
+            row.knob_algorithm = Some(knobs.algorithm.word().to_owned());
+            row.knob_tile_spatial = joined([knobs.columns, knobs.vector_blocks].into_iter());
+            row.knob_cache_write = Some("local".to_owned());
+            row.knob_compute_at = Some("root".to_owned());
+        }
         Err(_) if choice.template == Choice::SAMPLED => {
             if let Ok(decisions) = choice.knobs() {
                 sampled(row, &decisions);
@@ -54,6 +60,9 @@ fn contraction(row: &mut Row, knobs: &ContractionKnobs) {
             .collect()
     };
     let (spatial, reduction) = (axes(LoopKind::Spatial), axes(LoopKind::Reduction));
+    if row.op_kind == "conv2d" {
+        row.knob_algorithm = Some(Algorithm::Direct.word().to_owned());
+    }
     row.knob_tile_spatial = joined(spatial.iter().map(|(name, _)| knobs.tile_of(name)));
     row.knob_tile_cache = joined(spatial.iter().map(|(name, _)| knobs.cache_tile_of(name)));
     let inner = |(name, extent): &(String, i64)| knobs.reduction_tile_of(name, *extent);

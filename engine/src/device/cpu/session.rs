@@ -81,6 +81,10 @@ impl Session for CpuSession {
         self.pool.release()
     }
 
+    fn processors(&self) -> &[usize] {
+        self.pool.allowed()
+    }
+
     fn prepare(&self, at: &Conditions) -> Result<()> {
         self.pool.use_threads(at.threads as usize)
     }

@@ -53,11 +53,11 @@ impl RemoteDevice for RemoteGpu {
     /// Arithmetic on all multiprocessors: `out = in + in + …` in each thread.
     fn reference(&self) -> Result<(PrimFunc, Vec<Tensor>)> {
         let [blocks, threads] = GRID;
-        let buffer = |name| Buffer::new(name, blocks * threads, Place::Parameter);
+        let buffer = |name| Buffer::new(name, &[blocks * threads], Place::Memory);
         let (data, out) = (buffer("data")?, buffer("out")?);
         let body = Stmt::bound("blockIdx.x", &Index::constant(blocks)?, |block| {
             Stmt::bound("threadIdx.x", &Index::constant(threads)?, |thread| {
-                let own = block.times(&Index::constant(threads)?)?.plus(thread)?;
+                let own = [block.times(&Index::constant(threads)?)?.plus(thread)?];
                 Stmt::repeat("step", LoopKind::Serial, &Index::constant(STEPS)?, |_| {
                     let now = out.load(&own)?.plus(&data.load(&own)?)?;
                     out.store(&now, &own)

@@ -53,9 +53,9 @@ pub(crate) fn link(linker: &Path, objects: &[PathBuf], library: &Path) -> anyhow
     if linker.file_name().is_none_or(|name| name != "ld.lld") {
         command.args(["-flavor", "gnu"]);
     }
-    // The emulation follows from the objects.
+    // The emulation follows from the objects. Starting threads takes longer than linking a kernel.
     let said = command
-        .arg("-shared")
+        .args(["-shared", "--threads=1"])
         .args(objects)
         .arg("-o")
         .arg(library)

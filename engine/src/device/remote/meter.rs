@@ -1,7 +1,8 @@
 //! Times of remote kernels, by the clock of the server.
 //!
 //! A clock here runs around calls; a call over a connection takes longer than the kernel. So while a [`RemoteTimer`] runs,
-//! the first call of the kernel asks the server for the time of all calls together, and the others are not made.
+//! the first call of the kernel asks the server for the time of all calls together, and the others are not made. One message
+//! asks for several samples: before the first of a message TVM's evaluator runs the function once more, untimed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,15 +13,19 @@ use tvm_bridge::rpc::{Repetition, Timed};
 use crate::measure::Timer;
 
 /// What is to be done at a call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Mode {
     /// Run once, untimed.
     Run,
     /// Ask for the time of calls.
     Time(Repetition),
     /// It was asked for: nothing.
-    Timed(Duration),
+    Timed(Vec<Duration>),
 }
+
+/// Samples that one message asks for. Up to three of the last message may be left over, so a larger number wastes more than
+/// it saves.
+const SAMPLES_A_MESSAGE: u32 = 4;
 
 /// What kernels and their timer share.
 #[derive(Debug, Clone)]
@@ -47,12 +52,13 @@ impl Meter {
             Mode::Timed(_) => Ok(()),
             Mode::Time(repetition) => {
                 // Whatever happens, the other calls of the sample are not made.
-                *mode = Mode::Timed(Duration::ZERO);
+                *mode = Mode::Timed(Vec::new());
                 let seconds = timed.time(tensors, repetition)?;
-                let one = seconds.first().copied().unwrap_or_default();
-                let all = one * f64::from(repetition.number);
-                let all = Duration::try_from_secs_f64(all).unwrap_or_default();
-                *mode = Mode::Timed(all);
+                let all_calls = |one: f64| {
+                    let all = one * f64::from(repetition.number);
+                    Duration::try_from_secs_f64(all).unwrap_or_default()
+                };
+                *mode = Mode::Timed(seconds.into_iter().map(all_calls).collect());
                 Ok(())
             }
         }
@@ -71,17 +77,27 @@ pub(super) struct RemoteTimer {
     pub flush: bool,
 }
 
-impl Timer for RemoteTimer {
-    fn time(&mut self, number: u32, calls: &mut dyn FnMut()) -> Duration {
+impl RemoteTimer {
+    fn ask(&self, number: u32, repeat: u32, calls: &mut dyn FnMut()) -> Vec<Duration> {
         self.meter.set(Mode::Time(Repetition {
             number,
-            repeat: 1,
+            repeat,
             flush: self.flush,
         }));
         calls();
         match self.meter.set(Mode::Run) {
-            Mode::Timed(elapsed) => elapsed,
-            Mode::Run | Mode::Time(_) => Duration::ZERO,
+            Mode::Timed(samples) => samples,
+            Mode::Run | Mode::Time(_) => Vec::new(),
         }
+    }
+}
+
+impl Timer for RemoteTimer {
+    fn time(&mut self, number: u32, calls: &mut dyn FnMut()) -> Duration {
+        self.ask(number, 1, calls).into_iter().sum()
+    }
+
+    fn samples(&mut self, number: u32, calls: &mut dyn FnMut()) -> Vec<Duration> {
+        self.ask(number, SAMPLES_A_MESSAGE, calls)
     }
 }

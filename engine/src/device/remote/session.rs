@@ -1,6 +1,6 @@
 //! A server in a worker: its clock, its threads, and a reference kernel that runs there.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +31,8 @@ pub(super) struct RemoteSession {
     timer: RemoteTimer,
     reference: Reference,
     flusher: FlushedThere,
+    /// How many threads the server uses since the last setting: setting them takes several messages.
+    threads: Cell<Option<u32>>,
 }
 
 impl RemoteSession {
@@ -60,6 +62,7 @@ impl RemoteSession {
                 flush: false,
             },
             flusher: FlushedThere,
+            threads: Cell::new(None),
         })
     }
 }
@@ -100,7 +103,12 @@ impl Session for RemoteSession {
     }
 
     fn prepare(&self, at: &Conditions) -> Result<()> {
-        self.upload.server.session.use_threads(at.threads as usize)
+        if self.threads.get() != Some(at.threads) {
+            let session = &self.upload.server.session;
+            session.use_threads(at.threads as usize)?;
+            self.threads.set(Some(at.threads));
+        }
+        Ok(())
     }
 
     fn slowdown(&mut self) -> Result<f64> {

@@ -2,12 +2,13 @@
 //! the operator's loops or would unroll more than [`MAX_UNROLLED`] vector operations (or than the default schedule), which
 //! costs LLVM more than the kernel is worth.
 
-use opmodels::tile::pieces;
+use opmodels::tile::{VectorUnit, pieces};
 use serde::{Deserialize, Serialize};
 
 use super::Knobs;
+use super::algorithm::Convolution;
 use super::factors::*;
-use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
+use super::{Algorithm, CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
 use crate::schedule::{Dimension, FactorValue};
 
 /// Most vector operations that a tile may unroll into.
@@ -17,10 +18,26 @@ pub const MAX_UNROLLED: i64 = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "shape", rename_all = "snake_case")]
 pub(super) enum Shape {
-    Contraction { axes: Vec<Axis>, lanes: i64 },
-    Rows { rows: i64 },
-    Partial { elements: i64 },
-    Spatial { inner: i64, total: i64 },
+    Contraction {
+        axes: Vec<Axis>,
+        lanes: i64,
+    },
+    /// A contraction that other algorithms can compute too.
+    Convolution {
+        of: Convolution,
+        direct: Box<Shape>,
+        registers: VectorUnit,
+    },
+    Rows {
+        rows: i64,
+    },
+    Partial {
+        elements: i64,
+    },
+    Spatial {
+        inner: i64,
+        total: i64,
+    },
     Fixed,
 }
 
@@ -42,6 +59,34 @@ pub(super) fn combine(
     shape: &Shape,
     settings: &[(&Dimension, &FactorValue)],
 ) -> Result<Knobs, String> {
+    if let Shape::Convolution {
+        of,
+        direct,
+        registers,
+    } = shape
+    {
+        let (of_algorithm, others): (Vec<_>, Vec<_>) = settings
+            .iter()
+            .copied()
+            .partition(|(dimension, _)| dimension.factor.name() == ALGORITHM);
+        let named = of_algorithm.last().map(|(dimension, setting)| {
+            let wrong = || format!("{} cannot be {setting}", dimension.name());
+            word(Algorithm::ALL, Algorithm::word, setting).ok_or_else(wrong)
+        });
+        return match named.transpose()?.unwrap_or_default() {
+            Algorithm::Direct => combine(base, direct, &others),
+            algorithm => {
+                let blocks = others.iter().find_map(|(dimension, setting)| {
+                    let FactorValue::Number(blocks) = setting else {
+                        return None;
+                    };
+                    (dimension.factor.name() == VECTOR_BLOCKS).then_some(*blocks)
+                });
+                let knobs = of.knobs(algorithm, blocks.unwrap_or(1), *registers);
+                Ok(Knobs::Convolution(knobs))
+            }
+        };
+    }
     let mut knobs = base.clone();
     for (dimension, setting) in settings {
         set(&mut knobs, dimension, setting)?;
@@ -92,6 +137,14 @@ fn even_extent(extent: Option<i64>, iterations: i64) -> Result<Option<i64>, Stri
     }
 }
 
+/// The setting that a word names.
+fn word<T: Copy>(all: &[T], of: fn(T) -> &'static str, setting: &FactorValue) -> Option<T> {
+    let FactorValue::Word(word) = setting else {
+        return None;
+    };
+    all.iter().copied().find(|v| of(*v) == word)
+}
+
 fn set(knobs: &mut Knobs, dimension: &Dimension, setting: &FactorValue) -> Result<(), String> {
     let wrong = || format!("{} cannot be {setting}", dimension.name());
     let number = || match setting {
@@ -99,12 +152,6 @@ fn set(knobs: &mut Knobs, dimension: &Dimension, setting: &FactorValue) -> Resul
         _ => Err(wrong()),
     };
     let extent = || number().map(|n| (n > 0).then_some(n));
-    fn word<T: Copy>(all: &[T], of: fn(T) -> &'static str, setting: &FactorValue) -> Option<T> {
-        let FactorValue::Word(word) = setting else {
-            return None;
-        };
-        all.iter().copied().find(|v| of(*v) == word)
-    }
     let put = |values: &mut Vec<(String, i64)>| -> Result<(), String> {
         let axis = dimension.axis.clone().ok_or_else(wrong)?;
         values.retain(|(name, _)| *name != axis);
@@ -151,8 +198,8 @@ fn set(knobs: &mut Knobs, dimension: &Dimension, setting: &FactorValue) -> Resul
             PARALLEL_EXTENT => k.parallel_extent = number()?,
             _ => return Err(wrong()),
         },
-        // Nothing of it varies yet.
-        Knobs::Dot(_) => return Err(wrong()),
+        // Nothing of them varies on its own.
+        Knobs::Dot(_) | Knobs::Convolution(_) => return Err(wrong()),
         Knobs::Spatial(k) => match dimension.factor.name() {
             VECTOR_LENGTH => k.vector_length = number()?,
             UNROLL => k.unroll = number()?,

@@ -57,7 +57,8 @@ pub(super) fn anchored(s: &Schedule) -> Result<(Parts, Part)> {
     Ok((parts, anchor))
 }
 
-fn apply(
+/// Builds the loops of an operator that was taken apart.
+pub(super) fn apply(
     s: &Schedule,
     parts: &Parts,
     anchor: &Part,

@@ -1,5 +1,6 @@
 //! The factors of the templates, by their names in sweeps.
 
+pub(super) use crate::schedule::ALGORITHM;
 use crate::schedule::{Factor, FactorInfo};
 
 /// Values of a spatial axis in the register tile.
@@ -53,6 +54,10 @@ pub(crate) const FACTORS: &[FactorInfo] = &[
     info(COMPUTE_AT, "where the epilogue is computed"),
     info(PADDING, "where a padding is filled"),
     info(CACHE_WRITE, "where sums are kept while they grow"),
+    info(
+        ALGORITHM,
+        "how a convolution is computed (vector-blocks beside it)",
+    ),
 ];
 
 const fn info(name: &'static str, about: &'static str) -> FactorInfo {

@@ -8,7 +8,7 @@ use opmodels::tile::{Tile, VectorExtent, VectorUnit};
 use tvm_bridge::inspect::{Access, BlockInfo, Index, Iter, IterKind};
 
 /// Smallest number of parallel pieces wanted: enough to share out evenly over a few tens of threads.
-const PARALLEL_PIECES: i64 = 64;
+pub(super) const PARALLEL_PIECES: i64 = 64;
 /// An operand up to this size is read again and again from the second-level cache without harm, in bytes.
 const CACHED_OPERAND_BYTES: i64 = 1 << 20;
 

@@ -6,12 +6,14 @@
 //! | [`knobs`] | the knobs of a contraction, and the tile that suits it |
 //! | [`tail`] | what is done with the sums before they leave the tile |
 //! | [`staged`], [`pad`] | an operand's padding or copy, filled near its use or before |
+//! | [`algorithm`] | convolutions by Winograd's algorithm or as one product of matrices |
 //! | [`dot`] | products of bytes, four at once in each lane |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
 //! | [`partial`] | a whole tensor to one value |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
 //! | [`space`], [`combine`] | the values that a sweep can try, and the combinations that are possible |
 
+mod algorithm;
 mod combine;
 mod contraction;
 mod dot;
@@ -38,8 +40,8 @@ use combine::Shape;
 
 pub use combine::MAX_UNROLLED;
 pub use opdata::contract::knobs::{
-    CacheWrite, ContractionKnobs, DotKnobs, Epilogue, LevelOrder, Padding, PartialKnobs, RowsKnobs,
-    SpatialKnobs,
+    Algorithm, CacheWrite, ContractionKnobs, ConvolutionKnobs, DotKnobs, Epilogue, LevelOrder,
+    Padding, PartialKnobs, RowsKnobs, SpatialKnobs,
 };
 
 /// The knobs of a template.
@@ -56,6 +58,8 @@ pub enum Knobs {
     Spatial(SpatialKnobs),
     /// Dot products of bytes.
     Dot(DotKnobs),
+    /// A convolution by another algorithm.
+    Convolution(ConvolutionKnobs),
 }
 
 impl Knobs {
@@ -78,6 +82,7 @@ impl Knobs {
             Knobs::Partial(knobs) => Choice::new("partial", knobs),
             Knobs::Spatial(knobs) => Choice::new("spatial", knobs),
             Knobs::Dot(knobs) => Choice::new("dot", knobs),
+            Knobs::Convolution(knobs) => Choice::new(Choice::CONVOLUTION, knobs),
         }
     }
 }
@@ -131,6 +136,13 @@ impl Templates for CpuTemplates {
         Some(suggestion(schedule, self.unit).map(|knobs| knobs.choice()))
     }
 
+    fn rewritten(&self, function: &PrimFunc, choice: &Choice) -> Result<Option<PrimFunc>> {
+        match Knobs::of(choice) {
+            Ok(Knobs::Convolution(knobs)) => algorithm::rewritten(function, self.unit, &knobs),
+            _ => Ok(None),
+        }
+    }
+
     fn apply(&self, schedule: &Schedule, choice: &Choice) -> Result<Choice> {
         let unit = self.unit;
         let done = match Knobs::of(choice).map_err(|e| unfit(&e.to_string()))? {
@@ -141,6 +153,10 @@ impl Templates for CpuTemplates {
             Knobs::Partial(knobs) => Knobs::Partial(partial::with_knobs(schedule, unit, knobs)?),
             Knobs::Spatial(knobs) => Knobs::Spatial(spatial::with_knobs(schedule, unit, knobs)?),
             Knobs::Dot(knobs) => Knobs::Dot(dot::with_knobs(schedule, unit, self.dot, knobs)?),
+            Knobs::Convolution(knobs) => {
+                algorithm::scheduled(schedule, unit, &knobs)?;
+                Knobs::Convolution(knobs)
+            }
         };
         Ok(done.choice())
     }

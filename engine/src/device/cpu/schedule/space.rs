@@ -8,8 +8,8 @@ use super::combine::{Axis, Shape, outer_iterations};
 use super::factors::*;
 use super::knobs::vector_axis;
 use super::{
-    CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, Padding, contraction, partial, rows,
-    spatial,
+    Algorithm, CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, Padding, algorithm,
+    contraction, partial, rows, spatial,
 };
 use crate::schedule::{Dimension, Factor, FactorValue};
 
@@ -38,7 +38,20 @@ pub(super) fn dimensions(
                 has_tail: parts.tail.is_some(),
                 has_padding: !parts.paddings.is_empty(),
             };
-            contraction_dimensions(&anchor.info, knobs, unit, extras)
+            let (shape, mut dimensions) = contraction_dimensions(&anchor.info, knobs, unit, extras);
+            match algorithm::convolution(function)? {
+                Some(of) => {
+                    let algorithms = of.algorithms();
+                    dimensions.push(words(ALGORITHM, &algorithms, Algorithm::word));
+                    let of = Shape::Convolution {
+                        of,
+                        direct: Box::new(shape),
+                        registers: unit,
+                    };
+                    (of, dimensions)
+                }
+                None => (shape, dimensions),
+            }
         }
         Knobs::Rows(knobs) => {
             let rows = rows::count(&s)?;
@@ -56,7 +69,7 @@ pub(super) fn dimensions(
             let elements = partial::elements(&s)?;
             (Shape::Partial { elements }, vec![lengths, extents])
         }
-        Knobs::Dot(_) => (Shape::Fixed, Vec::new()),
+        Knobs::Dot(_) | Knobs::Convolution(_) => (Shape::Fixed, Vec::new()),
         Knobs::Spatial(knobs) => match spatial::extents(&s, unit)? {
             Some((inner, total)) => spatial_dimensions(inner, total, *knobs, unit),
             None => (Shape::Fixed, Vec::new()),

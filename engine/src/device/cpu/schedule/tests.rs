@@ -19,8 +19,9 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 26] = [
+const OPERATORS: [&str; 27] = [
     "conv2d_prime",
+    "conv2d_packed",
     "conv2d_strided",
     "conv2d_grouped",
     "conv2d_swish",
@@ -99,6 +100,92 @@ fn products_of_bytes_are_dot_products() {
             assert_eq!(comparison.complaint(), None, "{name} with {dot:?}");
         }
     }
+}
+
+#[test]
+fn every_algorithm_computes_the_convolution() {
+    let target = Target::llvm(&tvm_bridge::target::host_cpu().unwrap(), 2).unwrap();
+    let templates = templates(&target);
+    let mut tried = Vec::new();
+    let names = [
+        "conv2d_packed",
+        "conv2d_strided",
+        "conv2d_pointwise",
+        "conv2d_pointwise_plain",
+    ];
+    for name in names {
+        with_subject(name, &target, |subject| {
+            let of = algorithm::convolution(&subject.function).unwrap().unwrap();
+            for algorithm in of.algorithms().split_off(1) {
+                for blocks in [1, 2] {
+                    let knobs = of.knobs(algorithm, blocks, templates.unit);
+                    // One that leaves a rest where that is possible, and one that does not.
+                    let other = if algorithm == Algorithm::Pixels { 4 } else { 7 };
+                    for columns in [knobs.columns, other] {
+                        let knobs = ConvolutionKnobs { columns, ..knobs };
+                        let choice = Knobs::Convolution(knobs).choice();
+                        let scheduled = with_choice(&subject.function, &templates, 0, &choice);
+                        let schedule = scheduled.unwrap().schedule;
+                        let found = outputs(&schedule, &subject.operator, &target);
+                        let terms = subject.operator.reduction_length();
+                        let tolerance = Tolerance::new(found[0].dtype(), terms);
+                        let comparison = compare(&found[0], &subject.reference[0], tolerance);
+                        assert_eq!(comparison.unwrap().complaint(), None, "{name} {knobs:?}");
+                    }
+                }
+                tried.push((name, algorithm.word()));
+            }
+        });
+    }
+    let packed = ["winograd2", "winograd4", "im2col"];
+    assert_eq!(
+        tried[..3],
+        packed.map(|algorithm| ("conv2d_packed", algorithm))
+    );
+    let pointwise = [
+        ("conv2d_pointwise", "pixels"),
+        ("conv2d_pointwise_plain", "pixels"),
+    ];
+    assert_eq!(
+        tried[3..],
+        [[("conv2d_strided", "im2col")].as_slice(), &pointwise].concat()
+    );
+}
+
+#[test]
+fn algorithms_refuse_what_they_do_not_compute() {
+    let target = Target::llvm(&tvm_bridge::target::host_cpu().unwrap(), 2).unwrap();
+    let refusal = |name: &str, algorithm, vector_blocks| {
+        let knobs = ConvolutionKnobs {
+            algorithm,
+            columns: 4,
+            vector_blocks,
+        };
+        let choice = Knobs::Convolution(knobs).choice();
+        let made = with_choice(&operator(name).0, &templates(&target), 0, &choice);
+        made.unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(
+        [
+            refusal("dense", Algorithm::Im2col, 1),
+            refusal("conv2d_grouped", Algorithm::Im2col, 1),
+            refusal("conv2d_strided", Algorithm::Winograd4, 1),
+            refusal("conv2d_packed", Algorithm::Direct, 1),
+            refusal("conv2d_packed", Algorithm::Winograd4, 3),
+            refusal("conv2d_packed", Algorithm::Pixels, 1),
+            refusal("conv2d_pointwise", Algorithm::Pixels, 7),
+        ]
+        .join("\n"),
+        @r"
+    schedule template returned something unexpected: no convolution with packed weights
+    schedule template returned something unexpected: no convolution with packed weights
+    schedule template returned something unexpected: an algorithm for another window or stride
+    schedule template returned something unexpected: an algorithm for another window or stride
+    schedule template returned something unexpected: a tile that does not divide the channels
+    schedule template returned something unexpected: no convolution of 1×1 windows over all pixels
+    schedule template returned something unexpected: a tile that does not divide channels or pixels
+    "
+    );
 }
 
 #[test]

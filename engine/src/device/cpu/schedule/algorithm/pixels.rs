@@ -1,0 +1,102 @@
+//! A convolution of 1×1 windows with vectors along the pixels instead of the output channels: rows of the image are fused
+//! into one axis, so that a tile's sums leave the registers in the order in which the output has them.
+
+use opdata::contract::knobs::{ContractionKnobs, ConvolutionKnobs};
+use opmodels::tile::VectorUnit;
+use tvm_bridge::ir::IndexMap;
+use tvm_bridge::layout::Access as Buffer;
+use tvm_bridge::{BlockInfo, Result, Schedule};
+
+use super::{Convolution, most_that_divides};
+use crate::device::cpu::schedule::contraction;
+use crate::device::cpu::schedule::knobs::PARALLEL_PIECES;
+use crate::device::cpu::schedule::prepare::{Part, Parts, prepare};
+use crate::schedule::unfit;
+
+/// The axes of image, output channel and pixel in a block whose rows are fused.
+const BATCH: usize = 0;
+const CHANNEL: usize = 1;
+const PIXEL: usize = 2;
+
+/// Most of an image that is read for all output channels before the next pixels are, so that each channel's output is written
+/// in stretches: a part of a second-level cache.
+const STRETCH_BYTES: i64 = 128 << 10;
+
+/// The schedule: a tile of output channels times vectors of pixels.
+///
+/// # Errors
+/// The convolution is not one of 1×1 windows over all pixels, or TVM's.
+pub(super) fn schedule(s: &Schedule, unit: VectorUnit, knobs: &ConvolutionKnobs) -> Result<()> {
+    let (parts, anchor, channels) = flattened(s)?;
+    let [outputs, pixels] = [CHANNEL, PIXEL].map(|axis| anchor.info.iters[axis].extent);
+    let name = |axis: usize| anchor.info.iters[axis].name.clone();
+    let length = vector_length(pixels, unit);
+    let tile = length * knobs.vector_blocks;
+    if knobs.columns < 1 || tile < 1 || outputs % knobs.columns != 0 || pixels % tile != 0 {
+        return Err(unfit("a tile that does not divide channels or pixels"));
+    }
+    let (tiles, groups) = (pixels / tile, outputs / knobs.columns);
+    let most = (STRETCH_BYTES / (4 * channels * tile)).min(tiles * groups / PARALLEL_PIECES);
+    let order = [BATCH, PIXEL, CHANNEL];
+    let knobs = ContractionKnobs {
+        vector_axis: Some(name(PIXEL)),
+        vector_length: length,
+        vector_blocks: knobs.vector_blocks,
+        tile: vec![(name(CHANNEL), knobs.columns)],
+        cache_tile: vec![(name(PIXEL), most_that_divides(tiles, most))],
+        reduction_tile: Vec::new(),
+        loop_order: order.map(name).to_vec(),
+        level_order: Default::default(),
+        fused_outer: order.len(),
+        parallel_extent: None,
+        unroll: 0,
+        epilogue: Default::default(),
+        padding: Default::default(),
+        cache_write: Default::default(),
+    };
+    contraction::apply(s, &parts, &anchor, knobs, unit).map(drop)
+}
+
+/// Lanes of a vector of pixels: as many as a register has, or the most that divide the pixels.
+pub(super) fn vector_length(pixels: i64, unit: VectorUnit) -> i64 {
+    most_that_divides(pixels, unit.lanes())
+}
+
+/// The operator's parts and the image's channels, rows fused in the reduction, in its sums and in what is done with them.
+fn flattened(s: &Schedule) -> Result<(Parts, Part, i64)> {
+    let mut parts = prepare(s)?;
+    let [anchor] = &parts.reductions[..] else {
+        return Err(unfit("not exactly one reduction"));
+    };
+    let of = Convolution::of(&anchor.info).filter(Convolution::is_pointwise);
+    let Some(of) = of.filter(|_| parts.paddings.is_empty()) else {
+        return Err(unfit("no convolution of 1×1 windows over all pixels"));
+    };
+    let block = anchor.block.clone();
+    let tail = match parts.tail.take() {
+        Some(tail) => tail.block,
+        None => s.cache_write(&block, 0, "local")?,
+    };
+    let sums = &anchor.info.writes[0].shape;
+    // Height and width are the third and the fourth axis of all of them.
+    let fused = |extents: &[i64]| {
+        let others = (4..extents.len()).map(|axis| vec![axis]);
+        let groups = [vec![0], vec![1], vec![2, 3]].into_iter().chain(others);
+        IndexMap::fused(extents, &groups.collect::<Vec<_>>())
+    };
+    s.transform_layout(&block, 0, Buffer::Write, &fused(sums)?)?;
+    for (block, axes) in [(&block, 7), (&tail, 4)] {
+        let info = s.info(block)?;
+        let extents: Vec<i64> = info.iters.iter().map(|i| i.extent).collect();
+        if extents.len() != axes {
+            return Err(unfit("a tail of other axes than the convolution's"));
+        }
+        s.transform_block(block, &fused(&extents)?)?;
+    }
+    let part = |block| -> Result<Part> {
+        let info: BlockInfo = s.info(&block)?;
+        Ok(Part { block, info })
+    };
+    parts.tail = Some(part(tail)?);
+    Ok((parts, part(block)?, of.channels))
+}

@@ -1,0 +1,77 @@
+//! Schedules of models as text.
+
+use std::path::Path;
+
+use opreport::Style;
+use opreport::table::{Cell, Column, Table};
+use opreport::units::time;
+
+use crate::schedule::build::Times;
+use crate::schedule::{LEAST_GAIN, Scheduled};
+
+/// What is said beside the schedules.
+pub struct Facts<'a> {
+    /// The models.
+    pub models: &'a [String],
+    /// Threads.
+    pub threads: u32,
+    /// Where times come from.
+    pub times: &'a Times,
+    /// Where slowdowns come from.
+    pub interference: &'a str,
+    /// Number of the schedule that is taken.
+    pub taken: usize,
+    /// Whether the user named it.
+    pub is_named: bool,
+    /// The file that it was written to, and the command that runs it.
+    pub out: Option<(&'a Path, &'a str)>,
+}
+
+/// All ways with their predicted times, the one that is taken, and where the times come from.
+pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> String {
+    let mut table = Table::new(&[
+        Column::left("schedule"),
+        Column::right("stages"),
+        Column::right("side by side"),
+        Column::right("predicted"),
+        Column::right("speedup"),
+        Column::left(""),
+    ]);
+    for (number, outcome) in scheduled.outcomes.iter().enumerate() {
+        let wide = outcome.stages.iter().filter(|stage| stage.lanes.len() > 1);
+        let calls = wide
+            .flat_map(|stage| &stage.lanes)
+            .map(|lane| lane.calls.len());
+        table.row([
+            Cell::from(outcome.name),
+            outcome.stages.len().to_string().into(),
+            calls.sum::<usize>().to_string().into(),
+            time(outcome.predicted_ns).into(),
+            format!("×{:.3}", outcome.speedup).into(),
+            if number == facts.taken { "taken" } else { "" }.into(),
+        ]);
+    }
+    let mut text = format!(
+        "{}, {} threads; predicted, not measured\n\n{}\n",
+        facts.models.join(" and "),
+        facts.threads,
+        table.render(style)
+    );
+    if facts.taken == 0 && !facts.is_named {
+        text.push_str(&format!(
+            "no schedule gains {:.0} % or more: one call after another is taken\n",
+            LEAST_GAIN * 100.0
+        ));
+    }
+    if scheduled.cut_short {
+        text.push_str("parts of the graph are too wide to search; their stages are greedy, or one call after another\n");
+    }
+    text.push_str(&format!(
+        "times of operators: {} measured, {} predicted; slowdown side by side: {}\n",
+        facts.times.measured, facts.times.predicted, facts.interference
+    ));
+    if let Some((out, command)) = facts.out {
+        text.push_str(&format!("{} written; run it: {command}\n", out.display()));
+    }
+    text
+}

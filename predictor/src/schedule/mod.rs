@@ -1,0 +1,98 @@
+//! Which calls of models run at the same time, on how many threads each, and what that gains.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`problem`] | the calls with their times by number of threads, and the time of a stage |
+//! | [`build`] | the problem from datasets, predictions and pairs |
+//! | [`blocks`] | where the graph can be cut |
+//! | [`dynamic`] | the fastest stages between two cuts, by dynamic programming |
+//! | [`simple`] | one call after another, greedy stages, each model on threads of its own |
+
+pub mod blocks;
+pub mod build;
+pub mod dynamic;
+pub mod problem;
+pub mod simple;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use opdata::contract::{Executor, Stage};
+use serde::Serialize;
+
+use problem::Problem;
+
+/// A schedule that is not this much faster by prediction is not chosen: predictions of single calls are no better (the sums
+/// of operators explain 96 to 108 % of models in the README's runs, 2026-11).
+pub const LEAST_GAIN: f64 = 0.02;
+
+/// One way to run the models.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Its name.
+    pub name: &'static str,
+    /// What runs it.
+    pub executor: Executor,
+    /// Predicted time of one run of all models, ns.
+    pub predicted_ns: f64,
+    /// Predicted speedup over one call after another on all threads.
+    pub speedup: f64,
+    /// The stages.
+    #[serde(skip)]
+    pub stages: Vec<Stage>,
+}
+
+/// All ways, and the one to take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scheduled {
+    /// The ways, `sequential` first.
+    pub outcomes: Vec<Outcome>,
+    /// Number of the fastest that gains [`LEAST_GAIN`] at least; of the first if none does.
+    pub chosen: usize,
+    /// Whether the time limit, or too many states, cut the search short.
+    pub cut_short: bool,
+}
+
+/// Schedules the models in every way.
+pub fn schedule(problem: &Problem, limit: Duration) -> Scheduled {
+    let deadline = Instant::now() + limit;
+    let sequential = simple::sequential(problem);
+    let sequential_ns = problem.time_ns(&sequential);
+    let mut ways = vec![("sequential", Executor::Sequential, sequential)];
+    ways.push(("greedy", Executor::Staged, simple::greedy(problem)));
+    let found = dynamic::stages(problem, deadline);
+    ways.push(("dynamic programme", Executor::Staged, found.stages));
+    if let Some(stages) = simple::partitioned(problem) {
+        ways.push(("partitioned", Executor::Partitioned, stages));
+    }
+    let outcomes: Vec<Outcome> = ways
+        .into_iter()
+        .map(|(name, executor, stages)| {
+            let predicted_ns = problem.time_ns(&stages);
+            Outcome {
+                name,
+                executor,
+                predicted_ns,
+                speedup: sequential_ns / predicted_ns,
+                stages: problem.named(&stages),
+            }
+        })
+        .collect();
+    let best = (0..outcomes.len())
+        .max_by(|&a, &b| {
+            outcomes[a]
+                .speedup
+                .total_cmp(&outcomes[b].speedup)
+                .then(b.cmp(&a))
+        })
+        .unwrap_or(0);
+    Scheduled {
+        chosen: match outcomes[best].speedup >= 1.0 + LEAST_GAIN {
+            true => best,
+            false => 0,
+        },
+        outcomes,
+        cut_short: found.cut_short,
+    }
+}
