@@ -146,12 +146,31 @@ impl SideBySide {
     }
 
     /// The time of a call of each, while all run for `span` at least.
+    ///
+    /// Another process may hold one lane during all that the others do; then all run again, twice as long each time.
     fn time(&mut self, calls: &[(Vec<usize>, Looped)], span: Duration) -> anyhow::Result<Vec<f64>> {
+        /// Most runs.
+        const RUNS: u32 = 8;
         let counted = Counted::of(calls);
         let span = match counted {
             Counted::Median => span,
             Counted::Mean => span * SLICES,
         };
+        for run in 0..RUNS {
+            let batches = self.run_together(calls, span * 2_u32.pow(run))?;
+            if let Some(times) = times(&batches, counted) {
+                return Ok(times);
+            }
+        }
+        bail!("other processes kept the calls from running at the same time, in {RUNS} runs")
+    }
+
+    /// The batches of each lane, while all run for `span` at least.
+    fn run_together(
+        &mut self,
+        calls: &[(Vec<usize>, Looped)],
+        span: Duration,
+    ) -> anyhow::Result<Vec<Vec<Batch>>> {
         let start = Arc::new(Barrier::new(calls.len()));
         let begin = Instant::now();
         let batches: Vec<Arc<Mutex<Vec<Batch>>>> = calls.iter().map(|_| Arc::default()).collect();
@@ -174,11 +193,10 @@ impl SideBySide {
             });
         let jobs = jobs.collect();
         self.lanes.run(jobs)?;
-        let batches: Vec<Vec<Batch>> = batches
+        let made = batches
             .iter()
-            .map(|own| own.lock().map(|own| own.clone()).unwrap_or_default())
-            .collect();
-        times(&batches, counted).context("the calls did not run at the same time")
+            .map(|own| own.lock().map(|own| own.clone()).unwrap_or_default());
+        Ok(made.collect())
     }
 }
 
