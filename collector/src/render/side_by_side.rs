@@ -276,3 +276,120 @@ pub fn graph_json(report: &GraphReport) -> Value {
         "reference_slowdown": report.slowdown,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use opdata::contract::graph_schedule::Expected;
+
+    use super::*;
+    use crate::side_by_side::Ratio;
+    use crate::side_by_side::graph::WayReport;
+
+    fn ratio(median: f64) -> Ratio {
+        Ratio {
+            median,
+            low: median * 0.98,
+            high: median * 1.02,
+        }
+    }
+
+    /// A row of a group of two: its operator, time alone and slowdown.
+    fn row(group: &str, name: &str, alone_ns: f64, slowdown: Option<f64>) -> PairRow {
+        PairRow {
+            group_id: group.to_owned(),
+            op_name: name.to_owned(),
+            split: "1+1".to_owned(),
+            mode: "partitioned".to_owned(),
+            status: if slowdown.is_some() {
+                "measured"
+            } else {
+                "timeout"
+            }
+            .to_owned(),
+            alone_ns: slowdown.map(|_| alone_ns),
+            slowdown,
+            slowdown_low: slowdown.map(|s| s * 0.99),
+            slowdown_high: slowdown.map(|s| s * 1.01),
+            throughput_gain: slowdown.map(|s| 2.0 / s),
+            grade: slowdown.map(|_| "A".to_owned()),
+            ..PairRow::default()
+        }
+    }
+
+    #[test]
+    fn the_pair_that_gains_most_comes_first_and_a_failed_one_last() {
+        let report = PairsReport {
+            folder: "runs/pairs".into(),
+            rows: vec![
+                row("a1", "dense", 12_000.0, None),
+                row("a1", "softmax", 3_000.0, None),
+                row("b2", "dense", 12_000.0, Some(1.6)),
+                row("b2", "conv2d", 90_000.0, Some(1.6)),
+                row("c3", "dense", 12_000.0, Some(1.05)),
+                row("c3", "dense", 12_000.0, Some(1.05)),
+            ],
+            possible: 10,
+            wanted: 3,
+        };
+        insta::assert_snapshot!(pairs_text(&report, Style::PLAIN));
+    }
+
+    #[test]
+    fn a_replayed_pair_is_shown_beside_its_row() {
+        let before = vec![row("a1", "dense", 12_000.0, Some(1.05))];
+        let replayed = |slowdown| PairReplayed {
+            before: before.clone(),
+            now: vec![row("a1", "dense", 12_000.0, Some(slowdown))],
+        };
+        let shown = [1.06, 1.6].map(|now| pair_replay_text(&replayed(now), Style::PLAIN));
+        insta::assert_snapshot!(shown.join("\n"));
+    }
+
+    #[test]
+    fn tuning_together_is_compared_with_each_tuned_alone() {
+        let combination = |predicted_ns: f64, measured_ns: f64| Combination {
+            split: "1+1".to_owned(),
+            schedules: vec![None, None],
+            predicted_ns: vec![predicted_ns; 2],
+            together_ns: vec![measured_ns; 2],
+        };
+        let report = CotuneReport {
+            operators: vec!["dense".to_owned(), "conv2d".to_owned()],
+            objective: Objective::Throughput,
+            timed: 40,
+            failed: 2,
+            measured: 6,
+            apart: combination(20_000.0, 22_000.0),
+            together: combination(18_000.0, 20_000.0),
+            gain: ratio(1.1),
+        };
+        insta::assert_snapshot!(cotune_text(&report, Style::PLAIN));
+    }
+
+    #[test]
+    fn each_way_to_run_a_model_is_shown_beside_what_was_expected() {
+        let way = |executor, stages, median_ns, speedup, same_bits| WayReport {
+            executor,
+            stages,
+            lanes: 2,
+            median_ns,
+            speedup: ratio(speedup),
+            same_bits,
+        };
+        let report = GraphReport {
+            models: vec!["gru".to_owned()],
+            threads: 2,
+            ways: vec![
+                way("vm", 0, 200_000.0, 1.0, true),
+                way("sequential", 30, 180_000.0, 1.11, true),
+                way("staged", 12, 160_000.0, 1.25, false),
+            ],
+            expected: Some(Expected {
+                sequential_ns: 182_000.0,
+                scheduled_ns: 158_000.0,
+            }),
+            slowdown: 1.0,
+        };
+        insta::assert_snapshot!(graph_text(&report, Style::PLAIN));
+    }
+}

@@ -21,12 +21,12 @@ pub fn schema_markdown() -> String {
          - Missing is an empty CSV field, a Parquet null, an absent JSON key: never 0, never \
          empty text. Columns marked * are never missing.\n\
          - integer: unsigned, 64 bits (Parquet INT64, unsigned). float: finite, 64 bits (DOUBLE), \
-         written with as many digits as it takes to read the same bits back. All others are \
-         UTF-8 text.\n\
+         with enough digits to read the same bits back. All others are\n\
+         \x20 UTF-8 text.\n\
          - dims: extents joined with `x`, `scalar` if there are none (`3x3`). shapes: dims \
-         joined with `;` (`1x64x56x56;64`). loops: `name:extent:kind` joined with `,`, kind `s` \
-         (spatial) or `r` (reduction). time: UTC, `2026-01-31T12:00:00.000Z`. json: one JSON \
-         value as text.\n\
+         joined with `;` (`1x64x56x56;64`). time: UTC, `2026-01-31T12:00:00.000Z`.\n\
+         - loops: `name:extent:kind` joined with `,`, kind `s` (spatial) or `r` (reduction). \
+         json: one JSON value as text.\n\
          - Units are those of the table; measured times are for one run of the kernel, not for a sample.\n",
         COLUMNS.len()
     );

@@ -123,3 +123,77 @@ pub fn placed(problem: &Problem, sources: &Sources, placed: &Placed, style: Styl
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use opdata::DeviceKind;
+
+    use super::*;
+    use crate::place::problem::{Device, Job, Link};
+    use crate::place::{Equilibria, Outcome};
+
+    #[test]
+    fn a_cycle_a_bound_and_missing_costs_are_named() {
+        let device = |name: &str| Device {
+            name: name.to_owned(),
+            kind: DeviceKind::CPU,
+            threads: 1,
+            power_w: 0.0,
+            memory_bytes: None,
+            group: None,
+        };
+        let job = |name: &str| Job {
+            name: name.to_owned(),
+            model: 0,
+            costs_ns: vec![Some(2e6), Some(3e6)],
+            weight_bytes: 0,
+            output_bytes: 0,
+            inputs: Vec::new(),
+        };
+        let problem = Problem {
+            devices: vec![device("cpu:1"), device("vta")],
+            jobs: vec![job("conv2d"), job("dense")],
+            links: vec![vec![Link::default(); 2]; 2],
+            slowdowns: Vec::new(),
+            energy_weight: 0.0,
+        };
+        let outcome = |name: &str, energy_j, placement: [usize; 2]| Outcome {
+            name: name.to_owned(),
+            period_ns: 3e6,
+            latency_ns: 5e6,
+            energy_j,
+            objective_ns: 3e6 + placement[0] as f64 * 1e5,
+            placement: placement.to_vec(),
+        };
+        let placed = Placed {
+            outcomes: vec![
+                outcome("HEFT", None, [1, 0]),
+                outcome(EQUILIBRIUM, Some(0.012), [1, 0]),
+                outcome("best found", Some(0.011), [0, 1]),
+            ],
+            equilibria: Equilibria {
+                starts: 20,
+                found: 19,
+                most_moves: 4,
+                loads_fell: false,
+                cycle: Some(vec![
+                    "conv2d to vta".to_owned(),
+                    "conv2d to cpu:1".to_owned(),
+                ]),
+                price_of_anarchy: Some(1.0333),
+                price_of_stability: Some(1.0),
+            },
+            bound_ns: 2.9e6,
+            is_optimal: false,
+        };
+        let missing = ["add", "max_pool2d", "mean", "softmax"].map(str::to_owned);
+        let sources = Sources {
+            measured: 3,
+            predicted: 1,
+            missing: BTreeMap::from([("vta".to_owned(), missing.to_vec())]),
+        };
+        insta::assert_snapshot!(super::placed(&problem, &sources, &placed, Style::PLAIN));
+    }
+}
