@@ -57,6 +57,11 @@ pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> Stri
         facts.threads,
         table.render(style)
     );
+    text.push_str(&format!(
+        "no schedule takes less than {} by these times (×{:.3}): the longest chain of calls, or all work over all threads\n",
+        time(scheduled.bound_ns),
+        scheduled.outcomes[0].predicted_ns / scheduled.bound_ns
+    ));
     if facts.taken == 0 && !facts.is_named {
         text.push_str(&format!(
             "no schedule gains {:.0} % or more: one call after another is taken\n",

@@ -52,6 +52,8 @@ pub struct Scheduled {
     pub chosen: usize,
     /// Whether the time limit, or too many states, cut the search short.
     pub cut_short: bool,
+    /// No schedule takes less by these times, ns: [`Problem::bound_ns`].
+    pub bound_ns: f64,
 }
 
 /// Schedules the models in every way.
@@ -94,5 +96,6 @@ pub fn schedule(problem: &Problem, limit: Duration) -> Scheduled {
         },
         outcomes,
         cut_short: found.cut_short,
+        bound_ns: problem.bound_ns(),
     }
 }

@@ -106,6 +106,23 @@ impl Problem {
         stages.iter().map(|groups| self.stage_time_ns(groups)).sum()
     }
 
+    /// No schedule takes less, ns, unless operators speed each other up: the longest chain of calls that read each other's
+    /// results, or the work of all calls shared evenly by all threads.
+    pub fn bound_ns(&self) -> f64 {
+        let mut work_ns = 0.0;
+        let mut ends_ns: Vec<f64> = Vec::new();
+        for call in &self.calls {
+            let least = |times: &mut dyn Iterator<Item = f64>| times.fold(f64::INFINITY, f64::min);
+            let of_threads = call.times_ns.iter().map(|(n, ns)| f64::from(*n) * ns);
+            work_ns += least(&mut of_threads.into_iter());
+            let begin_ns = call.inputs.iter().map(|&input| ends_ns[input]);
+            let begin_ns = begin_ns.fold(0.0, f64::max);
+            ends_ns.push(begin_ns + least(&mut call.times_ns.values().copied()));
+        }
+        let chain_ns = ends_ns.into_iter().fold(0.0, f64::max);
+        chain_ns.max(work_ns / f64::from(self.threads))
+    }
+
     /// Stages with the calls by model and number; stages of one lane on the same threads that follow each other are one.
     pub fn named(&self, stages: &[Groups]) -> Vec<Stage> {
         let mut named: Vec<Stage> = Vec::new();

@@ -89,6 +89,9 @@ proptest! {
         }
         let scheduled = schedule(&problem, SHORT);
         prop_assert!(scheduled.outcomes[scheduled.chosen].speedup >= 1.0);
+        for outcome in &scheduled.outcomes {
+            prop_assert!(outcome.predicted_ns >= scheduled.bound_ns * (1.0 - 1e-9), "{}", outcome.name);
+        }
         let named = |name| scheduled.outcomes.iter().find(|o| o.name == name).unwrap().predicted_ns;
         prop_assert!(named("dynamic programme") <= named("sequential") + 1e-9);
     }
@@ -116,6 +119,13 @@ fn branches_run_at_the_same_time_and_a_chain_does_not() {
     assert_eq!(
         (chosen.stages.len(), chosen.predicted_ns),
         (3, 6.0 + 10.5 + 6.0)
+    );
+    assert_eq!(scheduled.bound_ns, 6.0 + 9.0 + 6.0, "the chain");
+    let apart = [(vec![], 10.0, 6.0), (vec![], 8.0, 5.0)];
+    assert_eq!(
+        problem(&apart, 2).bound_ns(),
+        (10.0 + 8.0) / 2.0,
+        "the work"
     );
     let chain = [(vec![], 10.0, 6.0), (vec![0], 10.0, 6.0)];
     let scheduled = schedule(&problem(&chain, 2), LIMIT);
