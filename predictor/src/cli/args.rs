@@ -370,7 +370,7 @@ pub struct ScheduleArgs {
     /// The machine, where rows or the trained model are of several (its env_hash).
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
-    /// Take this schedule: sequential, greedy, `dynamic programme` or partitioned [default: the fastest, if it gains 2 %].
+    /// Take this schedule: sequential, greedy, `dynamic programme` or partitioned [default: the fastest, if it gains 4 %].
     #[arg(long, value_name = "SCHEDULE")]
     pub take: Option<String>,
     /// Longest search.
