@@ -37,8 +37,8 @@ pub use compiler::{
 };
 pub use conditions::{ConditionInfo, Conditions};
 pub use session::{
-    Approximation, DeviceState, Kernel, OpenCounters, Opening, Purpose, Session, SimulatedClock,
-    SimulatedRun,
+    Approximation, AreEqual, DeviceState, Kernel, OpenCounters, Opening, Purpose, Session,
+    SimulatedClock, SimulatedRun,
 };
 pub use target::{Target, TargetOption, TargetProblem};
 

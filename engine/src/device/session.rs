@@ -9,7 +9,7 @@ use opdata::contract::RemoteAddress;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tvm_bridge::vm::{Linked, VirtualMachine};
-use tvm_bridge::{KernelModule, Target};
+use tvm_bridge::{KernelModule, Target, Tensor};
 
 use super::{Conditions, KernelCompiler};
 use crate::measure::counters::request::CounterRequest;
@@ -128,6 +128,9 @@ pub type SimulatedClock = Rc<dyn Fn() -> u64>;
 /// Opens the sources that a request names.
 pub type OpenCounters = Box<dyn Fn(&CounterRequest) -> Opened>;
 
+/// Whether each of some tensors equals its counterpart, found where they lie; `false` also if that cannot be found.
+pub type AreEqual = Box<dyn Fn(&[Tensor], &[Tensor]) -> tvm_bridge::Result<bool>>;
+
 /// A device that is compiled for, or measured on, in this process.
 pub trait Session {
     /// What kernels are compiled for.
@@ -188,6 +191,10 @@ pub trait Session {
     }
     /// Ends the process if what failed was the device and not the work alone: nothing would run on it any more.
     fn after_failure(&mut self) {}
+    /// What compares outputs where they lie, if copying them to this machine takes long.
+    fn equality(&self) -> Option<AreEqual> {
+        None
+    }
     /// How the device says that it is now, if it says so; asked right after samples were taken.
     fn state(&mut self) -> Option<DeviceState> {
         None

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -14,9 +15,10 @@ use tvm_bridge::{Device, KernelModule, Result, Target, Tensor};
 use super::DeviceThere;
 use super::compiler::{RemoteCompiler, Upload, machine_code};
 use super::connect::Server;
+use super::equal::Equality;
 use super::meter::{Meter, RemoteTimer};
 use crate::calibrate::reference_kernel;
-use crate::device::{Conditions, Kernel, KernelCompiler, OpenCounters, Session};
+use crate::device::{AreEqual, Conditions, Kernel, KernelCompiler, OpenCounters, Session};
 use crate::measure::caches::Place;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
@@ -31,6 +33,8 @@ pub(super) struct RemoteSession {
     timer: RemoteTimer,
     reference: Reference,
     flusher: FlushedThere,
+    /// None on an accelerator.
+    equality: Option<Rc<Equality>>,
     /// How many threads the server uses since the last setting: setting them takes several messages.
     threads: Cell<Option<u32>>,
 }
@@ -54,6 +58,10 @@ impl RemoteSession {
         Ok(RemoteSession {
             reference: Reference::load(&upload, &there, device)?,
             host: Target::llvm(&tvm_bridge::target::host_cpu()?, 1)?,
+            equality: match there.accelerator {
+                Some(_) => None,
+                None => Some(Rc::new(Equality::load(&upload, &there.target, device)?)),
+            },
             there,
             device,
             upload,
@@ -130,6 +138,11 @@ impl Session for RemoteSession {
             false => CacheControl::Repeat,
         };
         (&mut self.timer, caches)
+    }
+
+    fn equality(&self) -> Option<AreEqual> {
+        let equality = Rc::clone(self.equality.as_ref()?);
+        Some(Box::new(move |found, known| equality.holds(found, known)))
     }
 
     fn counters(&self) -> OpenCounters {
