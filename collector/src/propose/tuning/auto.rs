@@ -84,6 +84,9 @@ fn ranked(
     points: Vec<Point>,
 ) -> anyhow::Result<Vec<Point>> {
     let points: Vec<Point> = take_new(history, usize::MAX, points);
+    if !shared.learned.has_model() {
+        return Ok(points);
+    }
     let rows: Option<Vec<Vec<f32>>> = points
         .iter()
         .map(|point| {

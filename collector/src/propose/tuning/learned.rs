@@ -82,6 +82,11 @@ impl Learned {
         Ok(())
     }
 
+    /// Whether there is a model yet.
+    pub fn has_model(&self) -> bool {
+        self.trained.is_some()
+    }
+
     /// Predicted costs of schedules by their features; none before there is a model.
     ///
     /// # Errors
