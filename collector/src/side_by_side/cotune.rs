@@ -5,12 +5,11 @@
 //! time. The best of these is measured in turn with each operator's own best.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use opdata::contract::CallRef;
 use opdata::contract::pairs::read_all_pairs;
-use opengine::protocol::{GroupMember, GroupSpec, GroupTimes, SideBySideDone, SideBySideOrder};
+use opengine::protocol::{GroupMember, GroupSpec, GroupTimes};
 use opengine::schedule::ScheduleSpec;
 use oplearn::interference::{Neighbour, Slowdowns};
 use opmodels::graph::Operator;
@@ -19,7 +18,7 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::pairs::{Mode, check_splits, places, units as units_of, words};
-use super::{Loaded, Ratio, others, unexpected};
+use super::{Loaded, Ratio, others};
 use crate::plan::Planned;
 use crate::propose::Grid;
 use crate::run::Session;
@@ -277,16 +276,8 @@ impl Bench<'_> {
         random: &mut Pcg64Mcg,
     ) -> anyhow::Result<Vec<Option<ScheduleSpec>>> {
         let Member { call, operator } = &self.members[place];
-        let order = SideBySideOrder::Space {
-            model: call.0,
-            symbol: operator.symbol.clone(),
-        };
         let plan = &self.request.planned.plan;
-        let limit = Duration::from_nanos(plan.worker.compile_timeout_ns);
-        let space = match self.loaded.order(order, limit)? {
-            SideBySideDone::Space(space) => space,
-            other => return Err(unexpected(&other)),
-        };
+        let space = self.loaded.space(plan, call.0, &operator.symbol)?;
         let grid = Grid::new(plan.target.device, space);
         let mut schedules = vec![None];
         for _ in 0..ATTEMPTS * self.request.trials {
@@ -361,22 +352,12 @@ impl Bench<'_> {
     }
 
     fn run(&mut self, members: Vec<GroupMember>, rounds: u32) -> anyhow::Result<GroupTimes> {
-        let worker = &self.request.planned.plan.worker;
-        let limit = worker
-            .measure_timeout_ns
-            .saturating_mul(u64::from(rounds) + 1)
-            + worker
-                .compile_timeout_ns
-                .saturating_mul(members.len() as u64);
-        let order = SideBySideOrder::Group(GroupSpec {
+        let group = GroupSpec {
             members,
             rounds,
             span_ns: self.request.span_ns,
-        });
-        match self.loaded.order(order, Duration::from_nanos(limit))? {
-            SideBySideDone::Group(times) => Ok(times),
-            other => Err(unexpected(&other)),
-        }
+        };
+        self.loaded.time(&self.request.planned.plan, group)
     }
 
     /// The times of a combination's operators while all run.

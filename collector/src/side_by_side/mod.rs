@@ -13,9 +13,11 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use opdata::contract::Environment;
 use opengine::protocol::{
-    CallSeen, ContentId, ModelToLoad, SideBySideDone, SideBySideOrder, WholeModelSpec,
+    CallSeen, ContentId, GroupSpec, GroupTimes, ModelToLoad, SideBySideDone, SideBySideOrder,
+    WholeModelSpec,
 };
 use opengine::runner::Runner;
+use opengine::schedule::Space;
 use opengine::stats::median_interval_ranks;
 use opmodels::{ImportRequest, Imported};
 
@@ -172,14 +174,47 @@ impl Loaded {
     /// As for [`Loaded::load`].
     pub fn recover(&mut self, plan: &Plan) -> anyhow::Result<()> {
         let first = self.calls.first().and_then(|calls| calls.first());
-        let order = SideBySideOrder::Space {
-            model: 0,
-            symbol: first.context("a model without calls")?.symbol.clone(),
-        };
-        let limit = Duration::from_nanos(plan.worker.compile_timeout_ns);
-        match self.order(order, limit) {
+        let symbol = first.context("a model without calls")?.symbol.clone();
+        match self.space(plan, 0, &symbol) {
             Ok(_) => Ok(()),
             Err(_) => self.build(plan),
+        }
+    }
+
+    /// The template space of a function of a model.
+    ///
+    /// # Errors
+    /// There is none, or the worker was lost.
+    pub fn space(&mut self, plan: &Plan, model: usize, symbol: &str) -> anyhow::Result<Space> {
+        let order = SideBySideOrder::Space {
+            model,
+            symbol: symbol.to_owned(),
+        };
+        let limit = Duration::from_nanos(plan.worker.compile_timeout_ns);
+        match self.order(order, limit)? {
+            SideBySideDone::Space(space) => Ok(space),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Times a group alone and at the same time. The time limit of a point is for one round.
+    ///
+    /// # Errors
+    /// A kernel fails, or the worker was lost.
+    pub fn time(&mut self, plan: &Plan, group: GroupSpec) -> anyhow::Result<GroupTimes> {
+        let compiled = group.members.iter().filter(|own| own.schedule.is_some());
+        let limits = &plan.worker;
+        let nanos = limits
+            .measure_timeout_ns
+            .saturating_mul(u64::from(group.rounds) + 1)
+            .saturating_add(
+                limits
+                    .compile_timeout_ns
+                    .saturating_mul(compiled.count() as u64),
+            );
+        match self.order(SideBySideOrder::Group(group), Duration::from_nanos(nanos))? {
+            SideBySideDone::Group(times) => Ok(times),
+            other => Err(unexpected(&other)),
         }
     }
 

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use opdata::contract::pairs::{
@@ -15,7 +14,7 @@ use opdata::contract::pairs::{
 use opdata::contract::{Calibration, CallRef, Level};
 use opdata::{Status, Timestamp, stable_hash};
 use opengine::env::shared_cache;
-use opengine::protocol::{GroupMember, GroupSpec, GroupTimes, SideBySideDone, SideBySideOrder};
+use opengine::protocol::{GroupMember, GroupSpec, GroupTimes};
 use opengine::stats::{Nanos, Samples};
 use opmodels::ImportRequest;
 use opmodels::graph::Operator;
@@ -23,7 +22,7 @@ use opreport::Misuse;
 use serde::{Deserialize, Serialize};
 
 use super::sample::spread;
-use super::{Loaded, Ratio, unexpected};
+use super::{Loaded, Ratio};
 use crate::plan::Plan;
 use crate::run::{Session, quality};
 
@@ -414,13 +413,7 @@ fn time(
         rounds: pairs.rounds,
         span_ns: pairs.span_ns,
     };
-    // The time limit of a point is for one round.
-    let nanos = pairs.plan.worker.measure_timeout_ns;
-    let timeout = Duration::from_nanos(nanos.saturating_mul(u64::from(pairs.rounds) + 1));
-    match loaded.order(SideBySideOrder::Group(spec), timeout)? {
-        SideBySideDone::Group(times) => Ok(times),
-        other => Err(unexpected(&other)),
-    }
+    loaded.time(&pairs.plan, spec)
 }
 
 /// What is the same for all rows of a run.

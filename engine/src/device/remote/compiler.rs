@@ -77,6 +77,20 @@ impl Upload {
         }
         Ok(brought?)
     }
+
+    /// Brings a kernel of our own, which has no description.
+    pub fn load_kernel(
+        &self,
+        lowered: Lowered,
+        accelerator: Option<&Arc<dyn RemoteDevice>>,
+    ) -> anyhow::Result<KernelModule> {
+        let generated = lowered.generate()?;
+        self.load(|folder| {
+            let mut compile =
+                |source: &str| machine_code(accelerator, source, None).map(|(code, _)| code);
+            Ok(generated.write_objects(folder, &mut compile)?)
+        })
+    }
 }
 
 impl KernelCompiler for RemoteCompiler {

@@ -8,7 +8,7 @@ use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::nest::{self, Buffer, Index, Integers, LoopKind, Parameter, Place, Stmt, Value};
 use tvm_bridge::{DType, Device, Kernel, PrimFunc, Result, Target, Tensor};
 
-use super::compiler::{Upload, machine_code};
+use super::compiler::Upload;
 
 /// Elements that are compared at once, one sum for each.
 const LANES: i64 = 16;
@@ -28,12 +28,8 @@ pub(super) struct Equality {
 
 impl Equality {
     pub fn load(upload: &Upload, target: &Target, device: Device) -> anyhow::Result<Equality> {
-        let generated =
-            Lowered::new(&differences()?.to_module()?, target, Asserts::Dropped)?.generate()?;
-        let module = upload.load(|folder| {
-            let mut compile = |source: &str| machine_code(None, source, None).map(|(code, _)| code);
-            Ok(generated.write_objects(folder, &mut compile)?)
-        })?;
+        let lowered = Lowered::new(&differences()?.to_module()?, target, Asserts::Dropped)?;
+        let module = upload.load_kernel(lowered, None)?;
         Ok(Equality::new(
             module.function(tvm_bridge::ir::ENTRY)?,
             device,

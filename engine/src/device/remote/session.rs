@@ -208,13 +208,8 @@ impl Reference {
             Some(accelerator) => accelerator.reference()?,
             None => reference_kernel(&there.target)?,
         };
-        let generated =
-            Lowered::new(&function.to_module()?, &there.target, Asserts::Kept)?.generate()?;
-        let module = upload.load(|folder| {
-            let mut compile =
-                |source: &str| machine_code(accelerator, source, None).map(|(code, _)| code);
-            Ok(generated.write_objects(folder, &mut compile)?)
-        })?;
+        let lowered = Lowered::new(&function.to_module()?, &there.target, Asserts::Kept)?;
+        let module = upload.load_kernel(lowered, accelerator)?;
         let tensors = arguments.into_iter().map(|t| t.into_device(device));
         let mut reference = Reference {
             timed: Timed::new(&module, tvm_bridge::ir::ENTRY, None, device),
