@@ -1,0 +1,254 @@
+//! What a nest works on: buffers and their elements, indices, conditions, and arithmetic on them.
+
+use super::Stmt;
+use crate::call::{Obj, array, binary, call, elements, field, int, none, text};
+use crate::error::Result;
+use crate::ir::{index_constant, int64};
+use crate::libs::Libraries;
+
+/// Where a buffer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Memory: a parameter of the function, or a buffer between its stages.
+    Memory,
+    /// Registers, or the stack where they do not suffice.
+    Local,
+}
+
+/// A buffer of `float32`.
+#[derive(Debug, Clone)]
+pub struct Buffer(pub(crate) Obj);
+
+/// A parameter that holds 64-bit integers.
+#[derive(Debug, Clone)]
+pub struct Integers(pub(super) Obj);
+
+/// A 64-bit integer.
+#[derive(Debug, Clone)]
+pub struct Index(pub(super) Obj);
+
+/// Something that holds or does not.
+#[derive(Debug, Clone)]
+pub struct Condition(pub(super) Obj);
+
+/// A `float32`.
+#[derive(Debug, Clone)]
+pub struct Value(pub(super) Obj);
+
+impl Buffer {
+    /// A buffer of these extents.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded, or refuses an extent.
+    pub fn new(name: &str, extents: &[i64], place: Place) -> Result<Buffer> {
+        let scope = match place {
+            Place::Memory => "global",
+            Place::Local => "local",
+        };
+        Ok(Buffer(buffer(name, extents, scope, &float32())?))
+    }
+
+    /// The element at `place`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn load(&self, place: &[Index]) -> Result<Value> {
+        let place = array(place.iter().map(|i| &i.0))?;
+        Ok(Value(call("tirx.BufferLoad", &[&self.0, &place, &none()])?))
+    }
+
+    /// Sets the element at `place`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn store(&self, value: &Value, place: &[Index]) -> Result<Stmt> {
+        let place = array(place.iter().map(|i| &i.0))?;
+        Ok(Stmt(call(
+            "tirx.BufferStore",
+            &[&self.0, &value.0, &place, &none()],
+        )?))
+    }
+
+    /// All of the buffer, as blocks say what they read and write.
+    pub(super) fn whole(&self) -> Result<Obj> {
+        let shape = elements(&field(&field(&self.0, "ty")?, "shape")?)?;
+        let zero = index_constant(0)?;
+        let ranges = shape
+            .iter()
+            .map(|extent| call("ir.Range_from_min_extent", &[&zero, extent, &none()]))
+            .collect::<Result<Vec<_>>>()?;
+        call("tirx.BufferRegion", &[&self.0, &array(&ranges)?])
+    }
+}
+
+impl Integers {
+    /// This many integers.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded, or refuses the extent.
+    pub fn new(name: &str, elements: i64) -> Result<Integers> {
+        Ok(Integers(buffer(name, &[elements], "global", &int64())?))
+    }
+
+    /// The integer at `place`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn load(&self, place: i64) -> Result<Index> {
+        let place = array([&index_constant(place)?])?;
+        Ok(Index(call("tirx.BufferLoad", &[&self.0, &place, &none()])?))
+    }
+}
+
+impl Index {
+    /// A constant.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn constant(value: i64) -> Result<Index> {
+        Ok(Index(index_constant(value)?))
+    }
+
+    /// `self + other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn plus(&self, other: &Index) -> Result<Index> {
+        Ok(Index(binary("prim.Add", &self.0, &other.0)?))
+    }
+
+    /// `self × other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn times(&self, other: &Index) -> Result<Index> {
+        Ok(Index(binary("prim.Mul", &self.0, &other.0)?))
+    }
+
+    /// `self × factor + offset`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn scaled(&self, factor: i64, offset: i64) -> Result<Index> {
+        let scaled = match factor {
+            1 => self.clone(),
+            _ => self.times(&Index::constant(factor)?)?,
+        };
+        match offset {
+            0 => Ok(scaled),
+            _ => scaled.plus(&Index::constant(offset)?),
+        }
+    }
+
+    /// Quotient and remainder of `self / divisor`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn divided(&self, divisor: i64) -> Result<(Index, Index)> {
+        let divisor = index_constant(divisor)?;
+        let part = |op| binary(op, &self.0, &divisor).map(Index);
+        Ok((part("prim.FloorDiv")?, part("prim.FloorMod")?))
+    }
+
+    /// Whether `least ≤ self < end`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn within(&self, least: i64, end: i64) -> Result<Condition> {
+        let from = binary("prim.GE", &self.0, &index_constant(least)?)?;
+        let to = binary("prim.LT", &self.0, &index_constant(end)?)?;
+        Ok(Condition(binary("prim.And", &from, &to)?))
+    }
+}
+
+impl Condition {
+    /// Whether both hold.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn and(&self, other: &Condition) -> Result<Condition> {
+        Ok(Condition(binary("prim.And", &self.0, &other.0)?))
+    }
+}
+
+impl Value {
+    /// A constant.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn constant(value: f32) -> Result<Value> {
+        let value = Obj(tvm_ffi::Any::from(f64::from(value)));
+        Ok(Value(call("ir.FloatImm", &[&float32(), &value, &none()])?))
+    }
+
+    /// `self + other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn plus(&self, other: &Value) -> Result<Value> {
+        Ok(Value(binary("prim.Add", &self.0, &other.0)?))
+    }
+
+    /// `self × other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn times(&self, other: &Value) -> Result<Value> {
+        Ok(Value(binary("prim.Mul", &self.0, &other.0)?))
+    }
+
+    /// `self − other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn minus(&self, other: &Value) -> Result<Value> {
+        Ok(Value(binary("prim.Sub", &self.0, &other.0)?))
+    }
+
+    /// `self` where `condition` holds, 0 elsewhere. `self` is not evaluated there.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn where_holds(&self, condition: &Condition) -> Result<Value> {
+        let zero = Value::constant(0.0)?;
+        Ok(Value(call(
+            "prim._OpIfThenElse",
+            &[&condition.0, &self.0, &zero.0, &none()],
+        )?))
+    }
+}
+
+/// A buffer in TVM's storage scope `scope`.
+fn buffer(name: &str, extents: &[i64], scope: &str, dtype: &Obj) -> Result<Obj> {
+    Libraries::load()?;
+    let nothing = array([])?;
+    let extents = extents
+        .iter()
+        .map(|&extent| index_constant(extent))
+        .collect::<Result<Vec<_>>>()?;
+    let of_type = call(
+        "tirx.BufferType",
+        &[
+            &text(scope),
+            &call("ir.PrimType", &[dtype])?,
+            &array(&extents)?,
+            &nothing,
+            &none(),
+            // Aligned to a cache line, which tensors are; at no offset.
+            &int(64),
+            &int(1),
+            &none(),
+            &nothing,
+            &none(),
+        ],
+    )?;
+    call("tirx.BufferVar", &[&text(name), &of_type, &none()])
+}
+
+fn float32() -> Obj {
+    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
+        code: tvm_ffi::DLDataTypeCode::kDLFloat as u8,
+        bits: 32,
+        lanes: 1,
+    }))
+}
