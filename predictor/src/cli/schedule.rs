@@ -1,5 +1,6 @@
 //! `oppredict schedule`: which operators of models run at the same time.
 
+use opdata::Row;
 use opdata::contract::pairs::read_all_pairs;
 use opdata::contract::{Expected, GRAPH_SCHEDULE_FORMAT, GraphSchedule};
 use oplearn::interference::Slowdowns;
@@ -12,7 +13,7 @@ use super::show::show;
 use crate::model::file;
 use crate::place::build::Measured;
 use crate::render::schedule::{Facts, scheduled as scheduled_text};
-use crate::schedule::build::{Times, described, inside_models, problem};
+use crate::schedule::build::{Times, described, inside_models, problem, undisturbed};
 use crate::schedule::{Scheduled, schedule};
 
 /// What is printed as JSON.
@@ -33,7 +34,6 @@ pub fn run(args: &ScheduleArgs) -> anyhow::Result<()> {
         opdata::check_output(out)?;
     }
     let rows = inside_models(&costs::rows(&args.data)?.rows);
-    let measured = Measured::of_rows(&rows, args.machine.as_deref())?;
     let trained = args.model.as_deref().map(file::load).transpose()?;
     let predictor = costs::predictor(trained.as_ref(), args.machine.as_deref())?;
     let slowdowns = match &trained {
@@ -42,14 +42,14 @@ pub fn run(args: &ScheduleArgs) -> anyhow::Result<()> {
     };
     let interference = slowdowns.about();
     let graphs = costs::graphs(args.model_source, &args.models)?;
-    let (problem, times) = problem(
-        &graphs,
-        args.threads,
-        &measured,
-        predictor.as_ref(),
-        &slowdowns,
-    )?;
-    let scheduled = schedule(&problem, args.time_limit);
+    let of = |rows: &[Row]| {
+        let measured = Measured::of_rows(rows, args.machine.as_deref())?;
+        let predictor = predictor.as_ref();
+        problem(&graphs, args.threads, &measured, predictor, &slowdowns)
+    };
+    let (problem, times) = of(&rows)?;
+    let (least, _) = of(&undisturbed(&rows))?;
+    let scheduled = schedule(&problem, &least, args.time_limit);
     let taken = match &args.take {
         None => scheduled.chosen,
         Some(name) => scheduled

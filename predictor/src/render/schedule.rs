@@ -35,6 +35,7 @@ pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> Stri
         Column::right("side by side"),
         Column::right("predicted"),
         Column::right("speedup"),
+        Column::right("undisturbed"),
         Column::left(""),
     ]);
     for (number, outcome) in scheduled.outcomes.iter().enumerate() {
@@ -48,6 +49,7 @@ pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> Stri
             calls.sum::<usize>().to_string().into(),
             time(outcome.predicted_ns).into(),
             format!("×{:.3}", outcome.speedup).into(),
+            format!("×{:.3}", outcome.undisturbed_speedup).into(),
             if number == facts.taken { "taken" } else { "" }.into(),
         ]);
     }
@@ -62,9 +64,10 @@ pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> Stri
         time(scheduled.bound_ns),
         scheduled.outcomes[0].predicted_ns / scheduled.bound_ns
     ));
+    text.push_str("undisturbed: the speedup by each operator's least time instead of its median\n");
     if facts.taken == 0 && !facts.is_named {
         text.push_str(&format!(
-            "no schedule gains {:.0} % or more: one call after another is taken\n",
+            "no schedule gains {:.0} % or more by both: one call after another is taken\n",
             LEAST_GAIN * 100.0
         ));
     }

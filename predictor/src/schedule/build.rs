@@ -28,7 +28,7 @@ pub struct Times {
     pub predicted: usize,
 }
 
-/// Rows whose times are those of calls inside a model with the default schedule.
+/// Rows of calls inside a model with the default schedule.
 pub fn inside_models(rows: &[Row]) -> Vec<Row> {
     let fits = |row: &&Row| {
         row.has_default_schedule()
@@ -40,6 +40,18 @@ pub fn inside_models(rows: &[Row]) -> Vec<Row> {
         ..row.clone()
     };
     rows.iter().filter(fits).map(inside).collect()
+}
+
+/// The same rows with the least time that was measured, inside the model or alone.
+pub fn undisturbed(inside: &[Row]) -> Vec<Row> {
+    let least = |row: &Row| Row {
+        time_median_ns: match (row.time_median_ns, row.time_min_ns) {
+            (Some(median), Some(least)) => Some(median.min(least)),
+            (median, _) => median,
+        },
+        ..row.clone()
+    };
+    inside.iter().map(least).collect()
 }
 
 /// Makes the problem for a number of threads.

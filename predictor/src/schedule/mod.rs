@@ -38,6 +38,8 @@ pub struct Outcome {
     pub predicted_ns: f64,
     /// Predicted speedup over one call after another on all threads.
     pub speedup: f64,
+    /// The same by each call's least time. Interference slows loops on several threads most, which looks like a gain of fewer.
+    pub undisturbed_speedup: f64,
     /// The stages.
     #[serde(skip)]
     pub stages: Vec<Stage>,
@@ -48,7 +50,7 @@ pub struct Outcome {
 pub struct Scheduled {
     /// The ways, `sequential` first.
     pub outcomes: Vec<Outcome>,
-    /// Number of the fastest that gains [`LEAST_GAIN`] at least; of the first if none does.
+    /// Number of the fastest whose two speedups both gain [`LEAST_GAIN`]; of the first if none does.
     pub chosen: usize,
     /// Whether the time limit, or too many states, cut the search short.
     pub cut_short: bool,
@@ -56,11 +58,11 @@ pub struct Scheduled {
     pub bound_ns: f64,
 }
 
-/// Schedules the models in every way.
-pub fn schedule(problem: &Problem, limit: Duration) -> Scheduled {
+/// Schedules the models in every way. `undisturbed` has the same calls with their least times.
+pub fn schedule(problem: &Problem, undisturbed: &Problem, limit: Duration) -> Scheduled {
     let deadline = Instant::now() + limit;
     let sequential = simple::sequential(problem);
-    let sequential_ns = problem.time_ns(&sequential);
+    let [sequential_ns, undisturbed_ns] = [problem, undisturbed].map(|p| p.time_ns(&sequential));
     let mut ways = vec![("sequential", Executor::Sequential, sequential)];
     ways.push(("greedy", Executor::Staged, simple::greedy(problem)));
     let found = dynamic::stages(problem, deadline);
@@ -77,23 +79,21 @@ pub fn schedule(problem: &Problem, limit: Duration) -> Scheduled {
                 executor,
                 predicted_ns,
                 speedup: sequential_ns / predicted_ns,
+                undisturbed_speedup: undisturbed_ns / undisturbed.time_ns(&stages),
                 stages: problem.named(&stages),
             }
         })
         .collect();
-    let best = (0..outcomes.len())
-        .max_by(|&a, &b| {
-            outcomes[a]
-                .speedup
-                .total_cmp(&outcomes[b].speedup)
-                .then(b.cmp(&a))
-        })
-        .unwrap_or(0);
+    let gains = |outcome: &Outcome| outcome.speedup.min(outcome.undisturbed_speedup);
+    let mut chosen = 0;
+    for (number, outcome) in outcomes.iter().enumerate() {
+        let is_faster = outcome.speedup > outcomes[chosen].speedup;
+        if is_faster && gains(outcome) >= 1.0 + LEAST_GAIN {
+            chosen = number;
+        }
+    }
     Scheduled {
-        chosen: match outcomes[best].speedup >= 1.0 + LEAST_GAIN {
-            true => best,
-            false => 0,
-        },
+        chosen,
         outcomes,
         cut_short: found.cut_short,
         bound_ns: problem.bound_ns(),

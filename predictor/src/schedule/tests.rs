@@ -87,7 +87,7 @@ proptest! {
         for stages in [simple::sequential(&problem), simple::greedy(&problem), dynamic::stages(&problem, Instant::now() + SHORT).stages] {
             prop_assert_eq!(check(&problem, &stages), Ok(()));
         }
-        let scheduled = schedule(&problem, SHORT);
+        let scheduled = schedule(&problem, &problem, SHORT);
         prop_assert!(scheduled.outcomes[scheduled.chosen].speedup >= 1.0);
         for outcome in &scheduled.outcomes {
             prop_assert!(outcome.predicted_ns >= scheduled.bound_ns * (1.0 - 1e-9), "{}", outcome.name);
@@ -114,7 +114,8 @@ fn branches_run_at_the_same_time_and_a_chain_does_not() {
         (vec![0], 10.0, 9.0),
         (vec![1, 2], 10.0, 6.0),
     ];
-    let scheduled = schedule(&problem(&diamond, 2), LIMIT);
+    let alone = |problem: Problem| schedule(&problem, &problem, LIMIT);
+    let scheduled = alone(problem(&diamond, 2));
     let chosen = &scheduled.outcomes[scheduled.chosen];
     assert_eq!(
         (chosen.stages.len(), chosen.predicted_ns),
@@ -128,8 +129,22 @@ fn branches_run_at_the_same_time_and_a_chain_does_not() {
         "the work"
     );
     let chain = [(vec![], 10.0, 6.0), (vec![0], 10.0, 6.0)];
-    let scheduled = schedule(&problem(&chain, 2), LIMIT);
+    let scheduled = alone(problem(&chain, 2));
     assert_eq!(scheduled.chosen, 0, "it gains nothing");
+}
+
+#[test]
+fn a_gain_that_is_not_there_by_least_times_is_not_taken() {
+    // Two calls without order: on both threads each is seen to take as long as on one, and once took half.
+    let [seen, least] = [[10.0, 10.0], [10.0, 5.0]].map(|[one, all]| {
+        let calls = [(vec![], one, all), (vec![], one, all)];
+        problem(&calls, 2)
+    });
+    let scheduled = schedule(&seen, &least, LIMIT);
+    assert_eq!(scheduled.chosen, 0);
+    let fastest = scheduled.outcomes.iter().map(|outcome| outcome.speedup);
+    assert!(fastest.fold(0.0, f64::max) > 1.9);
+    assert_ne!(schedule(&seen, &seen, LIMIT).chosen, 0);
 }
 
 #[test]
