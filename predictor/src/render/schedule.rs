@@ -17,6 +17,8 @@ pub struct Facts<'a> {
     pub threads: u32,
     /// Where times come from.
     pub times: &'a Times,
+    /// Most threads that the model learned from, where fewer than are asked for.
+    pub extrapolates_from: Option<u64>,
     /// Where slowdowns come from.
     pub interference: &'a str,
     /// Number of the schedule that is taken.
@@ -78,6 +80,11 @@ pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> Stri
         "times of operators: {} measured, {} predicted; slowdown side by side: {}\n",
         facts.times.measured, facts.times.predicted, facts.interference
     ));
+    if let Some(most) = facts.extrapolates_from {
+        text.push_str(&format!(
+            "warning: the model learned from at most {most} threads; its times for more are extrapolated\n"
+        ));
+    }
     if let Some((out, command)) = facts.out {
         text.push_str(&format!("{} written; run it: {command}\n", out.display()));
     }
