@@ -168,11 +168,16 @@ pub(super) fn measure(
 /// takes one core away for a moment stops all.
 const STEADY: f64 = 0.05;
 
-/// How disturbed a result is by its own spread or by the reference kernel around it, as a share of what is tolerated.
+/// How disturbed a result is, as a share of what is tolerated: by its own spread, by the reference kernel around it, or by
+/// operators that take longer in the watched runs than the whole model did.
 fn disturbance(measured: &WholeModelMeasured) -> f64 {
-    let summary = measured.taken.samples.summary();
-    let width = summary.map_or(f64::INFINITY, |s| s.relative_half_width());
-    (width / STEADY).max(relative(measured.slowdown))
+    let Ok(summary) = measured.taken.samples.summary() else {
+        return f64::INFINITY;
+    };
+    let parts_over_whole = measured.instrumented_sum_ns / summary.median.get();
+    (summary.relative_half_width() / STEADY)
+        .max(relative(measured.slowdown))
+        .max(relative(parts_over_whole))
 }
 
 impl WholeModelTimes {
@@ -256,4 +261,34 @@ pub(super) fn load(path: &Path, conditions: &[Conditions]) -> Option<WholeModelT
         .iter()
         .all(|at| times.measured.iter().any(|(measured, _)| measured == at));
     complete.then_some(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use opengine::measure::sampling::Taken;
+    use opengine::stats::{Nanos, StopReason};
+
+    use super::*;
+
+    #[test]
+    fn operators_that_take_longer_than_the_whole_model_are_measured_again() {
+        let is_disturbed = |sum_ns: f64| {
+            disturbance(&WholeModelMeasured {
+                taken: Taken {
+                    samples: (0..12).filter_map(|_| Nanos::new(1e6).ok()).collect(),
+                    number: 1,
+                    warmup: 1,
+                    stopped: StopReason::Precise,
+                },
+                left_out: 0,
+                operators: Vec::new(),
+                instrumented_sum_ns: sum_ns,
+                instrumented_total_ns: sum_ns,
+                slowdown: 1.0,
+            }) > 1.0
+        };
+        // A model of few operators spends much between them; none takes less than its operators.
+        let found = [0.0, 0.6e6, 1.05e6, 1.2e6].map(is_disturbed);
+        assert_eq!(found, [false, false, false, true]);
+    }
 }
