@@ -11,8 +11,6 @@ pub enum Estimate {
     Windows,
     /// Exponentials that are fused behind a reduction.
     Epilogue,
-    /// How far apart channels and rows lie, and results that others evict.
-    Strides,
     /// Weights and outputs that have left the caches.
     Reuse,
     /// How an operator goes through rows of neighbours.
@@ -31,11 +29,10 @@ pub enum Estimate {
 
 impl Estimate {
     /// All of them, with the names of their modules.
-    pub const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Cycles, "cycles"),
         (Self::Windows, "windows"),
         (Self::Epilogue, "epilogue"),
-        (Self::Strides, "strides"),
         (Self::Reuse, "reuse"),
         (Self::Runs, "runs"),
         (Self::Waves, "waves"),

@@ -103,8 +103,6 @@ pub(super) struct Costs {
     pub vectors: Option<f64>,
     /// Lanes for each exponential, where they are fused behind a reduction.
     pub fused_lanes: Option<f64>,
-    /// Results that are written into cache lines which others evict.
-    pub evicted: f64,
     /// Bytes of weights that have left the caches since their last use.
     pub cold_weights: f64,
     /// Bytes of outputs that are written to memory which has left the caches since its last use.
@@ -126,8 +124,8 @@ pub struct Bases {
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
     /// What one of the threads that find work has: arithmetic (flop), compulsory traffic with choices between inputs (bytes),
-    /// exponentials (calls), results written into lines that others evict, cold weights and cold outputs (bytes).
-    shared: [f64; 6],
+    /// exponentials (calls), cold weights and cold outputs (bytes).
+    shared: [f64; 5],
     /// Whether several threads find work, which have to be started and waited for.
     several: bool,
     /// Bytes of the inputs and of the outputs.
@@ -157,7 +155,6 @@ impl Bases {
             operator.total_flops(),
             moved,
             exponentials,
-            costs.evicted,
             costs.cold_weights,
             costs.cold_outputs,
         ]
@@ -230,15 +227,14 @@ impl Bases {
     }
 
     /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, then of one
-    /// of the threads that find work the arithmetic, traffic, exponentials, evicted results, cold weights and cold outputs, and 1
+    /// of the threads that find work the arithmetic, traffic, exponentials, cold weights and cold outputs, and 1
     /// if there are several of them; 0 where a part is not known or is in another one. With this many cores or multiprocessors, if a number is
     /// given and the machine's own is not known.
-    pub fn parts(&self, units: Option<f64>) -> [f64; 9] {
+    pub fn parts(&self, units: Option<f64>) -> [f64; 8] {
         let [
             arithmetic,
             traffic,
             exponentials,
-            evicted,
             cold_weights,
             cold_outputs,
         ] = self.shared;
@@ -259,7 +255,6 @@ impl Bases {
             arithmetic,
             traffic,
             exponentials,
-            evicted,
             cold_weights,
             cold_outputs,
             several,

@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 22;
+pub const FEATURE_VERSION: u32 = 23;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -184,10 +184,6 @@ features! {
         columns_divisor_64,
         /// what divides the innermost output axis evenly, up to 16
         last_divisor_16,
-        /// CPU: largest power of two, up to 4096, that divides the bytes from one channel (or row) of the input to the next
-        input_step: Log2,
-        /// CPU: the same of the output
-        output_step: Log2,
         /// exponentials and the like for each element of the output
         transcendentals,
         /// exponentials and the like for each million flop

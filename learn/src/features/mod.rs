@@ -10,7 +10,6 @@
 //! | [`runs`] | how an operator goes through rows of neighbours |
 //! | [`windows`] | how windows that slide over each channel go through rows |
 //! | [`epilogue`] | what exponentials take that are fused behind a reduction |
-//! | [`strides`] | how far apart channels and rows lie |
 //! | [`tile_axes`] | how a register tile lies on the axes |
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
@@ -53,7 +52,6 @@ mod runs;
 mod sampled;
 mod scale;
 mod steps;
-mod strides;
 mod tile_axes;
 mod waves;
 mod windows;

@@ -21,7 +21,7 @@ use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
 use super::{compiled, default_tile, derive_cpu, derive_gpu, drift, epilogue, moving, runs};
-use super::{reuse, strides, tile_axes, windows};
+use super::{reuse, tile_axes, windows};
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,9 +103,6 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     if is_on(Estimate::Windows) {
         windows::describe(&mut values, row, &operator, &knobs, machine.vector);
     }
-    if is_on(Estimate::Strides) {
-        strides::describe(&mut values, row);
-    }
     compiled::describe_resources(&mut values, row);
     if !row.has_default_schedule() {
         compiled::describe_code(&mut values, row);
@@ -166,10 +163,6 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
             .map(|(rows, unit)| rows.per_result(unit.lanes() as f64)),
         fused_lanes: epilogue::lanes(row, &operator, rows.as_ref(), machine.vector)
             .filter(|_| is_on(Estimate::Epilogue)),
-        evicted: match is_on(Estimate::Strides) {
-            true => strides::evicted_results(row, &operator, &nest),
-            false => 0.0,
-        },
         cold_weights: row
             .weight_reuse_bytes
             .filter(|_| is_on(Estimate::Reuse))
@@ -373,7 +366,7 @@ mod tests {
     #[test]
     fn outputs_in_memory_that_has_left_the_caches_are_a_part_of_the_time() {
         /// Of what a point's times are summed from: bytes of outputs whose memory has left the caches.
-        const COLD_OUTPUTS: usize = 7;
+        const COLD_OUTPUTS: usize = 6;
         let mut row = dense_row(64, 1024, 64, "{}");
         row.threads = Some(1);
         let cold = |row: &Row| {

@@ -1,9 +1,9 @@
 //! The estimate whose rates are fitted: time as a sum of what each part of a kernel takes, with coefficients from the
 //! samples at hand.
 //!
-//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·evicted results + g·cold weights + h·cold outputs +
-//! i·several + j. The last is the floor of the device, below which nothing gets, and i what several threads take to be
-//! started and waited for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
+//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs + h·several + i. The
+//! last is the floor of the device, below which nothing gets, and h what several threads take to be started and waited
+//! for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
 //! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic
 //! are what they take there at best, so that c and d are how much longer it takes in fact; the place of the steps has
 //! arithmetic times how short of power a machine is, and the other parts but the floor are left out.
@@ -18,7 +18,7 @@ use crate::data::Dataset;
 use crate::features::Point;
 
 /// Parts of the sum.
-const PARTS: usize = 10;
+const PARTS: usize = 9;
 /// The last of them, which is the same for all.
 const FLOOR: usize = PARTS - 1;
 /// Rounds of reweighting.
