@@ -3,6 +3,7 @@
 //! The run fills [`RunReport`]; the text and JSON renderings read it and compute nothing that is
 //! not computed here. A number that was not measured is `None`, never 0.
 
+mod ratio;
 mod tuned;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use opmodels::ImportRequest;
 use opmodels::graph::{ArgumentRole, Operator};
 use serde::Serialize;
 
+pub use ratio::Ratio;
 pub use tuned::{Comparison, Partial, TunedOperator, TunedReport};
 
 /// Everything shown after a run.

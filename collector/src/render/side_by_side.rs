@@ -282,7 +282,7 @@ mod tests {
     use opdata::contract::graph_schedule::Expected;
 
     use super::*;
-    use crate::side_by_side::Ratio;
+    use crate::report::Ratio;
     use crate::side_by_side::graph::WayReport;
 
     fn ratio(median: f64) -> Ratio {
@@ -290,6 +290,7 @@ mod tests {
             median,
             low: median * 0.98,
             high: median * 1.02,
+            level: 0.95,
         }
     }
 

@@ -154,7 +154,7 @@ pub fn applied_json(applied: &AppliedModel) -> Value {
         "coverage_flops": applied.coverage(|o| o.flops as f64),
         "checked_against": applied.checked_against,
         "left_out": applied.left_out,
-        "ratio": applied.comparison.as_ref().map(|comparison| comparison.ratio),
+        "ratio": applied.comparison.as_ref().map(|comparison| comparison.ratio.median),
         "operators": applied.operators.iter().map(operator).collect::<Vec<_>>(),
     })
 }

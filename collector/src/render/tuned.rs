@@ -4,7 +4,7 @@ use opreport::table::{Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
-use crate::report::{Comparison, Partial, TunedOperator, TunedReport};
+use crate::report::{Comparison, Partial, Ratio, TunedOperator, TunedReport};
 
 /// Operators that are listed; the others are in the JSON.
 const SHOWN: usize = 20;
@@ -91,14 +91,18 @@ fn partial(parts: &[Partial], style: Style) -> String {
 }
 
 pub(super) fn compared(comparison: &Comparison) -> String {
-    let [low, high] = comparison.ratio_interval;
+    let Ratio {
+        median,
+        low,
+        high,
+        level,
+    } = comparison.ratio;
     format!(
-        "\nwhole model, {}: {} with default schedules, {} tuned; ratio {:.3} ({low:.3} to {high:.3}, {} of confidence, {} rounds in turn; outputs agree)\n",
+        "\nwhole model, {}: {} with default schedules, {} tuned; ratio {median:.3} ({low:.3} to {high:.3}, {} of confidence, {} rounds in turn; outputs agree)\n",
         comparison.conditions.without_cache(),
         units::time(comparison.before_ns),
         units::time(comparison.after_ns),
-        comparison.ratio,
-        units::percent(comparison.level),
+        units::percent(level),
         comparison.rounds,
     )
 }
@@ -133,10 +137,10 @@ pub(super) fn tuned_json(tuned: &[TunedReport]) -> Vec<Value> {
             "threads": comparison.conditions.threads,
             "before_ns": comparison.before_ns,
             "after_ns": comparison.after_ns,
-            "ratio": comparison.ratio,
-            "ratio_low": comparison.ratio_interval[0],
-            "ratio_high": comparison.ratio_interval[1],
-            "confidence": comparison.level,
+            "ratio": comparison.ratio.median,
+            "ratio_low": comparison.ratio.low,
+            "ratio_high": comparison.ratio.high,
+            "confidence": comparison.ratio.level,
             "rounds": comparison.rounds,
             "max_abs_error": comparison.max_abs_error,
         })

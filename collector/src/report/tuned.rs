@@ -1,7 +1,10 @@
 //! What a tuning run reports: operators before and after, the latency after a part of the trials, whole models in turn.
 
+use opdata::stats::median;
 use opengine::device::Conditions;
 use opengine::schedule::ScheduleSpec;
+
+use super::ratio::Ratio;
 
 /// What tuning a model came to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -59,12 +62,8 @@ pub struct Comparison {
     pub before_ns: f64,
     /// The same with tuned ones.
     pub after_ns: f64,
-    /// Median over the rounds of after over before.
-    pub ratio: f64,
-    /// Its distribution-free interval over the rounds, and the level of confidence that has (0 to 1).
-    pub ratio_interval: [f64; 2],
-    /// Confidence of the interval.
-    pub level: f64,
+    /// After over before, round by round.
+    pub ratio: Ratio,
     /// Rounds.
     pub rounds: u64,
     /// Largest difference of the tuned model's output from the reference.
@@ -72,29 +71,21 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Of medians before and after, round by round.
-    pub fn of(conditions: Conditions, rounds: &[(f64, f64)], max_abs_error: f64) -> Comparison {
-        let middle = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            let place = values.len() / 2;
-            values.get(place).copied().unwrap_or(f64::NAN)
-        };
-        let ratios: Vec<f64> = rounds
-            .iter()
-            .map(|(before, after)| after / before)
-            .collect();
-        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = ratios.iter().copied().fold(0.0, f64::max);
-        Comparison {
+    /// Of medians before and after, round by round; nothing of no round.
+    pub fn of(
+        conditions: Conditions,
+        rounds: &[(f64, f64)],
+        max_abs_error: f64,
+    ) -> Option<Comparison> {
+        let (before, after): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
+        let ratios: Vec<f64> = rounds.iter().map(|(b, a)| a / b).collect();
+        Some(Comparison {
             conditions,
-            before_ns: middle(rounds.iter().map(|(before, _)| *before).collect()),
-            after_ns: middle(rounds.iter().map(|(_, after)| *after).collect()),
-            ratio: middle(ratios),
-            ratio_interval: [least, most],
-            // The median lies outside of the range of n samples with the chance 2^(1 - n).
-            level: 1.0 - 2.0_f64.powi(1 - rounds.len() as i32),
+            before_ns: median(before)?,
+            after_ns: median(after)?,
+            ratio: Ratio::of(&ratios)?,
             rounds: rounds.len() as u64,
             max_abs_error,
-        }
+        })
     }
 }

@@ -292,7 +292,7 @@ pub(crate) fn compare(
             rounds.push((median(before.as_mut())?, median(after.as_mut())?));
         }
         after.rest();
-        all.push(Comparison::of(at, &rounds, max_abs_error));
+        all.extend(Comparison::of(at, &rounds, max_abs_error));
     }
     before.rest();
     Ok(all)

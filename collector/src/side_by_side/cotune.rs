@@ -18,9 +18,10 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::pairs::{Mode, check_splits, places, units as units_of, words};
-use super::{Loaded, Ratio, others};
+use super::{Loaded, others};
 use crate::plan::Planned;
 use crate::propose::Grid;
+use crate::report::Ratio;
 use crate::run::Session;
 
 /// Schedules of an operator that are combined with those of the others.

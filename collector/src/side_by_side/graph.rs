@@ -10,8 +10,9 @@ use opdata::contract::{CallRef, Executor, Expected, GraphSchedule, Lane, Schedul
 use opengine::protocol::{CompareWays, SideBySideDone, SideBySideOrder, Way};
 use opreport::Misuse;
 
-use super::{Loaded, Ratio, others, unexpected};
+use super::{Loaded, others, unexpected};
 use crate::plan::Planned;
+use crate::report::Ratio;
 use crate::run::Session;
 
 /// Models to run.

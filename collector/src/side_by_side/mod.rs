@@ -18,37 +18,10 @@ use opengine::protocol::{
 };
 use opengine::runner::Runner;
 use opengine::schedule::Space;
-use opengine::stats::median_interval_ranks;
 use opmodels::{ImportRequest, Imported};
 
 use crate::plan::{Plan, Planned};
 use crate::run::{Session, runner, scratch};
-
-/// The median of some ratios with its 95 % interval (the whole range, at a lower level, where there are fewer than six).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ratio {
-    /// The median.
-    pub median: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl Ratio {
-    /// Of one ratio a round; nothing of none.
-    pub fn of(ratios: &[f64]) -> Option<Ratio> {
-        let mut sorted = ratios.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let median = opdata::stats::median_of_sorted(&sorted)?;
-        let (low, high, _) = median_interval_ranks(sorted.len());
-        Some(Ratio {
-            median,
-            low: sorted[low - 1],
-            high: sorted[high - 1],
-        })
-    }
-}
 
 /// Models in a worker, ready to run side by side.
 pub(crate) struct Loaded {

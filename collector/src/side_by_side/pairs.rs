@@ -21,9 +21,10 @@ use opmodels::graph::Operator;
 use opreport::Misuse;
 use serde::{Deserialize, Serialize};
 
+use super::Loaded;
 use super::sample::spread;
-use super::{Loaded, Ratio};
 use crate::plan::Plan;
+use crate::report::Ratio;
 use crate::run::{Session, quality};
 
 /// The plan beside the rows.

@@ -18,6 +18,7 @@ pub mod timeline;
 
 use std::time::Duration;
 
+use opdata::random::SplitMix64;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -214,14 +215,10 @@ fn no_room(problem: &Problem) -> Error {
 
 /// A placement at random that fits.
 fn at_random(problem: &Problem, seed: u64) -> Option<Placement> {
-    // A linear congruential generator (Knuth's MMIX) is random enough for starts.
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = SplitMix64::new(seed);
     let placement = (0..problem.jobs.len()).map(|job| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
         let choices: Vec<usize> = problem.choices(job).map(|(device, _)| device).collect();
-        choices[(state >> 33) as usize % choices.len()]
+        choices[(random.next_u64() % choices.len() as u64) as usize]
     });
     let placement: Placement = placement.collect();
     problem.fits(&placement).then_some(placement)
