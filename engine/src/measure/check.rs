@@ -108,8 +108,9 @@ pub fn compare(
         };
         ($t:ty, $to_double:expr) => {{
             let read = |bytes: &[u8], values: &mut [f64]| {
-                for (value, b) in values.iter_mut().zip(bytes.chunks_exact(size_of::<$t>())) {
-                    *value = $to_double(<$t>::from_le_bytes(b.try_into().unwrap_or_default()));
+                let (elements, _) = bytes.as_chunks::<{ size_of::<$t>() }>();
+                for (value, element) in values.iter_mut().zip(elements) {
+                    *value = $to_double(<$t>::from_le_bytes(*element));
                 }
             };
             let of = |bytes| Elements {
@@ -234,15 +235,21 @@ fn compare_elements<F: Fn(&[u8], &mut [f64])>(
 /// The largest finite absolute value of a block; 0 if there is none. Maxima of lanes, which the compiler vectorises, unlike one
 /// over all values.
 fn largest_finite(block: &[f64]) -> f64 {
-    let mut lanes = [0f64; 8];
-    for values in block.chunks(lanes.len()) {
-        for (largest, value) in lanes.iter_mut().zip(values) {
-            let size = value.abs();
-            let size = if size < f64::INFINITY { size } else { 0.0 };
-            *largest = if size > *largest { size } else { *largest };
+    const LANES: usize = 8;
+    let larger = |largest: f64, value: f64| {
+        let size = value.abs();
+        let is_larger = size > largest && size < f64::INFINITY;
+        if is_larger { size } else { largest }
+    };
+    let (rows, rest) = block.as_chunks::<LANES>();
+    let mut lanes = [0f64; LANES];
+    for row in rows {
+        for lane in 0..LANES {
+            lanes[lane] = larger(lanes[lane], row[lane]);
         }
     }
-    lanes.into_iter().fold(0.0, f64::max)
+    let all = lanes.iter().chain(rest);
+    all.fold(0.0, |largest, value| larger(largest, *value))
 }
 
 /// The largest absolute and relative difference of a block, if all of it is finite and within the tolerance. Without
