@@ -168,8 +168,8 @@ pub(super) fn measure(
 /// takes one core away for a moment stops all.
 const STEADY: f64 = 0.05;
 
-/// How disturbed a result is, as a share of what is tolerated: by its own spread, by the reference kernel around it, or by
-/// operators that take longer in the watched runs than the whole model did.
+/// How disturbed a result is; up to 1 is good enough. Signs are the spread of its samples, the slowdown of the reference kernel,
+/// and operators that take longer in the watched runs than the whole model does.
 fn disturbance(measured: &WholeModelMeasured) -> f64 {
     let Ok(summary) = measured.taken.samples.summary() else {
         return f64::INFINITY;

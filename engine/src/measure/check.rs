@@ -252,8 +252,7 @@ fn largest_finite(block: &[f64]) -> f64 {
     all.fold(0.0, |largest, value| larger(largest, *value))
 }
 
-/// The largest absolute and relative difference of a block, if all of it is finite and within the tolerance. Without
-/// branches, so that the compiler vectorises it.
+/// The largest absolute and relative difference of a block, if all of it is finite and within the tolerance.
 fn all_within(
     found: &[f64],
     reference: &[f64],

@@ -22,8 +22,6 @@ struct Answer<'a> {
     models: &'a [String],
     threads: u32,
     times: &'a Times,
-    /// Most threads that the model learned from, where it has fewer than are asked for.
-    extrapolates_from_threads: Option<u64>,
     interference: String,
     #[serde(flatten)]
     scheduled: &'a Scheduled,
@@ -78,9 +76,7 @@ pub fn run(args: &ScheduleArgs) -> anyhow::Result<()> {
         }
         .save(out)?;
     }
-    let learned = trained.as_ref().and_then(|t| t.facts.threads.last());
     let answer = Answer {
-        extrapolates_from_threads: learned.copied().filter(|&most| most < args.threads.into()),
         models: &args.models,
         threads: args.threads,
         times: &times,
@@ -94,7 +90,6 @@ pub fn run(args: &ScheduleArgs) -> anyhow::Result<()> {
             models: &args.models,
             threads: args.threads,
             times: &times,
-            extrapolates_from: answer.extrapolates_from_threads,
             interference: &answer.interference,
             taken,
             is_named: args.take.is_some(),

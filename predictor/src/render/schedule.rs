@@ -17,8 +17,6 @@ pub struct Facts<'a> {
     pub threads: u32,
     /// Where times come from.
     pub times: &'a Times,
-    /// Most threads that the model learned from, where fewer than are asked for.
-    pub extrapolates_from: Option<u64>,
     /// Where slowdowns come from.
     pub interference: &'a str,
     /// Number of the schedule that is taken.
@@ -80,7 +78,7 @@ pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> Stri
         "times of operators: {} measured, {} predicted; slowdown side by side: {}\n",
         facts.times.measured, facts.times.predicted, facts.interference
     ));
-    if let Some(most) = facts.extrapolates_from {
+    if let Some(most) = facts.times.extrapolates_from_threads {
         text.push_str(&format!(
             "warning: the model learned from at most {most} threads; its times for more are extrapolated\n"
         ));

@@ -26,6 +26,8 @@ pub struct Times {
     pub measured: usize,
     /// Those that were predicted.
     pub predicted: usize,
+    /// Most threads that the model learned from, if a time was predicted for more.
+    pub extrapolates_from_threads: Option<u64>,
 }
 
 /// Rows of calls inside a model with the default schedule.
@@ -84,6 +86,11 @@ pub fn problem(
                     }
                     (None, Some(predictor)) => {
                         times.predicted += 1;
+                        if let Some(&most) = predictor.trained.facts.threads.last()
+                            && most < count.into()
+                        {
+                            times.extrapolates_from_threads = Some(most);
+                        }
                         Some(predicted(predictor, operator, graph, count.into())?)
                     }
                     (None, None) => None,
