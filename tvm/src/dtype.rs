@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use tvm_ffi::{DLDataType, DLDataTypeCode};
 
+use crate::call::Obj;
 use crate::error::{Error, Result};
 
 /// An element type.
@@ -75,6 +76,11 @@ impl DType {
             bits,
             lanes: 1,
         }
+    }
+
+    /// The type as TVM's functions take it.
+    pub(crate) fn object(self) -> Obj {
+        Obj(tvm_ffi::Any::from(self.dl()))
     }
 
     /// The type with this code in DLPack; none for vectors.

@@ -4,6 +4,7 @@
 //! are immutable here: every change makes a new module.
 
 use crate::call::{Obj, array, binary, boolean, call, elements, field, map, none, text, value};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
 
@@ -389,18 +390,13 @@ impl IndexMap {
 
 /// Block variables of imported operators are 64-bit, and an index map's have to agree with them.
 pub(crate) fn index_constant(value: i64) -> Result<Obj> {
-    call("ir.IntImm", &[&int64(), &crate::call::int(value), &none()])
-}
-
-pub(crate) fn int64() -> Obj {
-    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
-        code: tvm_ffi::DLDataTypeCode::kDLInt as u8,
-        bits: 64,
-        lanes: 1,
-    }))
+    call(
+        "ir.IntImm",
+        &[&DType::Int64.object(), &crate::call::int(value), &none()],
+    )
 }
 
 pub(crate) fn index_var(name: &str) -> Result<Obj> {
-    let of_type = call("ir.PrimType", &[&int64()])?;
+    let of_type = call("ir.PrimType", &[&DType::Int64.object()])?;
     call("ir.Var", &[&text(name), &of_type, &none()])
 }

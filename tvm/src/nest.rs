@@ -9,6 +9,7 @@
 mod values;
 
 use crate::call::{Obj, array, boolean, call, int, map, none, text};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::ir::{PrimFunc, index_constant, index_var};
 
@@ -289,19 +290,11 @@ fn block(
 
 /// A block whose iterators have these values.
 pub(crate) fn realized(block: &Obj, values: &[Obj]) -> Result<Stmt> {
-    let always = call("ir.IntImm", &[&bool_type(), &int(1), &none()])?;
+    let always = call("ir.IntImm", &[&DType::Bool.object(), &int(1), &none()])?;
     Ok(Stmt(call(
         "s_tir.SBlockRealize",
         &[&array(values)?, &always, block, &none()],
     )?))
-}
-
-fn bool_type() -> Obj {
-    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
-        code: tvm_ffi::DLDataTypeCode::kDLBool as u8,
-        bits: 8,
-        lanes: 1,
-    }))
 }
 
 #[cfg(test)]

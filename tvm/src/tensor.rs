@@ -113,7 +113,7 @@ impl Tensor {
         Libraries::load_runtime()?;
         let extents: Vec<Obj> = shape.iter().map(|&d| int(d)).collect();
         let shape = call("ffi.Shape", &extents.iter().collect::<Vec<_>>())?;
-        let own = Obj(Any::from(dtype.dl()));
+        let own = dtype.object();
         let view = call(NAME, &[&self.obj(), &shape, &own, &int(0)])?;
         Tensor::from_obj(&view).ok_or_else(|| Error::unexpected(NAME, "no tensor"))
     }
@@ -262,7 +262,7 @@ fn on_device(device: Device, shape: &[i64], dtype: DType) -> Result<tvm_ffi::Ten
     }
     let extents: Vec<Obj> = shape.iter().map(|&d| int(d)).collect();
     let shape = call("ffi.Shape", &extents.iter().collect::<Vec<_>>())?;
-    let dtype = Obj(Any::from(dtype.dl()));
+    let dtype = dtype.object();
     let allocated = call(NAME, &[&shape, &dtype, &device.obj(), &none()])?;
     allocated
         .0

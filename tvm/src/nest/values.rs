@@ -2,8 +2,9 @@
 
 use super::Stmt;
 use crate::call::{Obj, array, binary, call, elements, field, int, none, text};
+use crate::dtype::DType;
 use crate::error::Result;
-use crate::ir::{index_constant, int64};
+use crate::ir::index_constant;
 use crate::libs::Libraries;
 
 /// Where a buffer is.
@@ -45,7 +46,12 @@ impl Buffer {
             Place::Memory => "global",
             Place::Local => "local",
         };
-        Ok(Buffer(buffer(name, extents, scope, &float32())?))
+        Ok(Buffer(buffer(
+            name,
+            extents,
+            scope,
+            &DType::Float32.object(),
+        )?))
     }
 
     /// The element at `place`.
@@ -87,7 +93,12 @@ impl Integers {
     /// # Errors
     /// TVM cannot be loaded, or refuses the extent.
     pub fn new(name: &str, elements: i64) -> Result<Integers> {
-        Ok(Integers(buffer(name, &[elements], "global", &int64())?))
+        Ok(Integers(buffer(
+            name,
+            &[elements],
+            "global",
+            &DType::Int64.object(),
+        )?))
     }
 
     /// The integer at `place`.
@@ -178,7 +189,10 @@ impl Value {
     /// TVM's.
     pub fn constant(value: f32) -> Result<Value> {
         let value = Obj(tvm_ffi::Any::from(f64::from(value)));
-        Ok(Value(call("ir.FloatImm", &[&float32(), &value, &none()])?))
+        Ok(Value(call(
+            "ir.FloatImm",
+            &[&DType::Float32.object(), &value, &none()],
+        )?))
     }
 
     /// `self + other`.
@@ -243,12 +257,4 @@ fn buffer(name: &str, extents: &[i64], scope: &str, dtype: &Obj) -> Result<Obj> 
         ],
     )?;
     call("tirx.BufferVar", &[&text(name), &of_type, &none()])
-}
-
-fn float32() -> Obj {
-    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
-        code: tvm_ffi::DLDataTypeCode::kDLFloat as u8,
-        bits: 32,
-        lanes: 1,
-    }))
 }
