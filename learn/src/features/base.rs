@@ -3,17 +3,9 @@
 //! Trees do not extrapolate: a model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
 //! the estimate grows as the time does. The estimates err in different ways, and the ensemble averages over them.
 
-use opdata::DeviceKind;
-
-use super::ablation::{Estimate, is_on};
-use super::cpu::Template;
-use super::cycles;
-use super::machine::MachineFacts;
-use super::moving::AtBest;
-use super::operator::Operator;
-use super::waves::Waves;
-use crate::features::gpu::SMS;
-use crate::features::nest::Nest;
+use super::device::{DeviceFeatures, Nest, Query};
+use super::machine::moving::AtBest;
+use super::schedule::{PieceSteps, Pieces};
 
 /// Arithmetic that takes as long as moving one byte, on a nominal machine.
 const FLOPS_PER_BYTE: f64 = 8.0;
@@ -25,8 +17,6 @@ const FUSED_LANE: f64 = 1.2;
 const CHOICE_BYTES: f64 = 1.0;
 /// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
 const CALL_OPERATIONS: f64 = 5e4;
-/// Workers of a CPU whose number is not known.
-const WORKERS: f64 = 8.0;
 
 /// Which estimate.
 #[derive(
@@ -50,27 +40,6 @@ pub enum Base {
     Fitted,
 }
 
-/// Pieces of a kernel that cores or multiprocessors take one after the other.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Pieces {
-    count: f64,
-    /// Operations of a piece.
-    work: f64,
-    /// What they take.
-    steps: PieceSteps,
-}
-
-/// What the pieces of a kernel take.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum PieceSteps {
-    /// It is not known.
-    Unknown,
-    /// Instructions or cycles of a piece of a core; a last round that is not full takes as many as a full one.
-    Round(f64),
-    /// Those of a GPU's blocks.
-    Blocks(Waves),
-}
-
 /// What is known of a point's schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Scheduled {
@@ -81,8 +50,6 @@ enum Scheduled {
     Serial,
     /// That, and the instructions that it takes.
     Steps,
-    /// That, and the cycles that the waves of a GPU's blocks take.
-    Waves,
     /// The cycles that all its arithmetic takes.
     Cycles,
 }
@@ -96,17 +63,13 @@ pub(super) struct Threads {
     pub busy: f64,
 }
 
-/// What an operator takes beside its arithmetic and its traffic.
+/// Memory that an operator finds outside the caches.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Costs {
-    /// Vectors for each result, where windows slide over rows.
-    pub vectors: Option<f64>,
-    /// Lanes for each exponential, where they are fused behind a reduction.
-    pub fused_lanes: Option<f64>,
+pub(super) struct Cold {
     /// Bytes of weights that have left the caches since their last use.
-    pub cold_weights: f64,
+    pub weights: f64,
     /// Bytes of outputs that are written to memory which has left the caches since its last use.
-    pub cold_outputs: f64,
+    pub outputs: f64,
 }
 
 /// The estimates of one point, base-2 logarithms of nominal operations.
@@ -133,96 +96,58 @@ pub struct Bases {
 }
 
 impl Bases {
-    /// Those of an operator on some of a machine's threads. Instructions are counted on CPUs alone: on a board with an
-    /// accelerator they would stand beside kernels that have none.
+    /// Those of a query on some of its machine's threads, under the schedule of `nest` if that is known.
     pub(super) fn of(
-        operator: &Operator,
-        nest: &Nest,
-        (device, machine, best): (DeviceKind, &MachineFacts, Option<AtBest>),
+        query: &Query<'_>,
+        device: &dyn DeviceFeatures,
+        nest: Option<&dyn Nest>,
         threads: Threads,
-        costs: Costs,
+        cold: Cold,
     ) -> Self {
-        let busy_threads = threads.busy;
+        let operator = query.operator;
         let moved = operator.bytes() + CHOICE_BYTES * operator.choices();
         let calls = operator.transcendental_calls();
-        let exponentials = costs
-            .fused_lanes
+        let exponentials = device
+            .fused_lanes(query)
             .map_or(calls, |lanes| FUSED_LANE * lanes * calls);
         let operations =
             operator.total_flops() + FLOPS_PER_BYTE * moved + TRANSCENDENTAL_FLOPS * exponentials;
-        let work = (operations / busy_threads + CALL_OPERATIONS).log2();
+        let work = (operations / threads.busy + CALL_OPERATIONS).log2();
         let shared = [
             operator.total_flops(),
             moved,
             exponentials,
-            costs.cold_weights,
-            costs.cold_outputs,
+            cold.weights,
+            cold.outputs,
         ]
-        .map(|whole| whole / busy_threads);
+        .map(|whole| whole / threads.busy);
         let plain = Self {
             work,
             serial: work,
             steps: work,
-            at_best: best,
+            at_best: query.best,
             pieces: None,
             scheduled: Scheduled::Nothing,
-            unscheduled: machine
-                .core()
-                .filter(|_| device == DeviceKind::CPU && is_on(Estimate::Cycles))
-                .map(|core| cycles::unscheduled(operator, core, costs.vectors) / busy_threads),
+            unscheduled: device
+                .unscheduled_cycles(query)
+                .map(|cycles| cycles / threads.busy),
             shared,
-            several: busy_threads > 1.0,
+            several: threads.busy > 1.0,
             activations: [operator.input_bytes, operator.output_bytes],
         };
-        match nest {
-            Nest::Gpu(nest) if is_on(Estimate::Waves) => {
-                let units = machine.units_or(SMS);
-                let rounds = (nest.blocks / units).ceil();
-                let waves = Waves::of(operator, nest);
-                let pieces = Pieces {
-                    count: nest.blocks,
-                    work: nest.thread_work * nest.warps(),
-                    steps: PieceSteps::Blocks(waves),
-                };
-                Self {
-                    pieces: Some(pieces).filter(|_| machine.units.is_none()),
-                    serial: (rounds * nest.thread_work * nest.warps()).log2(),
-                    steps: waves.cycles(units).log2(),
-                    scheduled: Scheduled::Waves,
-                    ..plain
-                }
-            }
-            Nest::Cpu(nest) => {
-                let workers = threads.asked.unwrap_or_else(|| machine.units_or(WORKERS));
-                let rounds = (nest.parallel / workers).ceil();
-                let serial = (rounds * nest.task_work).max(1.0);
-                let core = machine.core().filter(|_| is_on(Estimate::Cycles));
-                let own = || Some(nest.task_cycles(operator, core?));
-                let steps = match (device, nest.template) {
-                    (DeviceKind::CPU, Template::Tiled) => own(),
-                    (DeviceKind::CPU, _) => nest.task_instructions(operator),
-                    _ => None,
-                };
-                let pieces = Pieces {
-                    count: nest.parallel,
-                    work: nest.task_work,
-                    steps: steps.map_or(PieceSteps::Unknown, PieceSteps::Round),
-                };
-                let known =
-                    threads.asked.is_some() || machine.units.is_some() || machine.cores.is_some();
-                Self {
-                    pieces: Some(pieces).filter(|_| !known),
-                    serial: serial.log2(),
-                    steps: steps.map_or(work, |count| (rounds * count).max(1.0).log2()),
-                    scheduled: match (nest.template, steps) {
-                        (Template::Tiled, Some(_)) => Scheduled::Cycles,
-                        (_, Some(_)) => Scheduled::Steps,
-                        (_, None) => Scheduled::Serial,
-                    },
-                    ..plain
-                }
-            }
-            Nest::Gpu(_) | Nest::None => plain,
+        let Some(schedule) = nest.and_then(|nest| nest.schedule(query, threads.asked)) else {
+            return plain;
+        };
+        Self {
+            pieces: schedule.pieces,
+            serial: schedule.serial.max(1.0).log2(),
+            steps: schedule.steps.map_or(work, |steps| steps.max(1.0).log2()),
+            scheduled: match schedule.steps {
+                Some(_) if schedule.in_cycles => Scheduled::Cycles,
+                Some(_) => Scheduled::Steps,
+                None => Scheduled::Serial,
+            },
+            ..plain
         }
     }
 
@@ -245,7 +170,7 @@ impl Bases {
                 None => [0.0, 0.0, arithmetic],
             },
             Scheduled::Serial => [serial, 0.0, arithmetic],
-            Scheduled::Steps | Scheduled::Waves => [serial, steps, arithmetic],
+            Scheduled::Steps => [serial, steps, arithmetic],
             Scheduled::Cycles => [0.0, steps, 0.0],
         };
         let several = f64::from(u8::from(self.several));

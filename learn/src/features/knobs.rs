@@ -115,11 +115,6 @@ impl Knobs {
         }
     }
 
-    /// Whether a knob is there.
-    pub fn has(&self, name: &str) -> bool {
-        self.value(name).is_some()
-    }
-
     /// A text.
     fn text(&self, name: &str) -> Option<&str> {
         self.value(name)?.as_str()

@@ -2,26 +2,25 @@
 //!
 //! The schedule of a row whose `schedule_space` is `default` follows from the operator, and its knobs are not known when a
 //! model is asked about an operator that was never built. They are therefore not looked at on either side: the register
-//! tile is found from the operator where that can be ([`default_tile`]), and schedule features are missing elsewhere.
+//! tile is found from the operator where that can be (`cpu::default_tile`), and schedule features are missing elsewhere.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use opdata::{CacheState, DeviceKind, Row};
+use opdata::{CacheState, Row};
 
 use super::ablation::{Estimate, is_on};
-use super::base::{Bases, Costs, Threads};
-use super::cpu::CpuNest;
-use super::gpu::GpuNest;
+use super::base::{Bases, Cold, Threads};
+use super::compiled;
+use super::cpu::describe_flat;
+use super::device::{Query, features_of};
 use super::knobs::{FlatTemplate, Knobs};
 use super::list::{FEATURES, Values, positions_of};
-use super::machine::MachineFacts;
-use super::nest::Nest;
-use super::operator::{Class, Operator};
+use super::machine::{MachineFacts, drift, moving};
+use super::operator::windows::{self, Vectors};
+use super::operator::{Class, Operator, reuse, runs};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
-use super::{compiled, default_tile, derive_cpu, derive_gpu, drift, epilogue, moving, runs};
-use super::{reuse, tile_axes, windows};
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,14 +86,26 @@ pub(super) fn number(name: impl Iterator<Item = u8>) -> u64 {
 /// The features of a row on a machine.
 pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let operator = Operator::of_row(row);
-    let (knobs, nest) = if row.has_default_schedule() {
-        (Knobs::default(), default_nest(row, &operator, machine))
-    } else {
-        let knobs = Knobs::read(row.schedule_knobs.as_ref());
-        let nest = nest_of(row, &operator, &knobs);
-        (knobs, nest)
+    let is_default = row.has_default_schedule();
+    let knobs = match is_default {
+        true => Knobs::default(),
+        false => Knobs::read(row.schedule_knobs.as_ref()),
     };
-    let threads = row.threads.map(|t| t as f64);
+    let windows = Vectors::of(row, &knobs, machine.vector).filter(|_| is_on(Estimate::Windows));
+    let device = features_of(row.device_kind);
+    let query = Query {
+        row,
+        operator: &operator,
+        knobs: &knobs,
+        machine,
+        best: moving::at_best(row, &operator, machine).filter(|_| is_on(Estimate::Moving)),
+        windows: windows.as_ref(),
+    };
+    let nest = match is_default {
+        true => device.default_nest(&query),
+        false if knobs.is_empty() => None,
+        false => device.nest(&query),
+    };
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
     if is_on(Estimate::Runs) {
@@ -104,44 +115,48 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         windows::describe(&mut values, row, &operator, &knobs, machine.vector);
     }
     compiled::describe_resources(&mut values, row);
-    if !row.has_default_schedule() {
+    if !is_default {
         compiled::describe_code(&mut values, row);
     }
     compiled::describe_counts(&mut values, row, &operator);
     match &nest {
-        Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
-        Nest::Cpu(nest) => {
-            derive_cpu::derive(&mut values, nest);
-            derive_cpu::derive_step(&mut values, &operator, nest, machine);
-            if let Some(knobs) = knobs.contraction().filter(|_| is_on(Estimate::TileAxes)) {
-                tile_axes::describe(&mut values, row, knobs);
-            }
-        }
-        Nest::None => {
-            if let Some(flat) = knobs.flat() {
-                derive_cpu::derive_flat(&mut values, flat);
-            }
-            if let Some([outer, middle, inner]) = knobs.products() {
-                values.knobs_outer = log(outer);
-                values.knobs_middle = log(middle);
-                values.knobs_inner = log(inner);
-            }
-        }
+        Some(nest) => nest.describe(&mut values, &query),
+        None => describe_knobs(&mut values, &knobs),
     }
+    let asked = row.threads.map(|t| t as f64);
+    let pieces = nest.as_ref().map_or_else(
+        || pieces_without_nest(&knobs, &operator, machine),
+        |nest| nest.pieces(&operator),
+    );
     let threads = Threads {
-        asked: threads,
-        busy: describe_threads(
-            &mut values,
-            pieces(&nest, &knobs, &operator, machine),
-            &operator,
-            threads,
-        ),
+        asked,
+        busy: describe_threads(&mut values, pieces.max(1.0), &operator, asked),
     };
     machine.describe(&mut values, row.threads);
-    let best = moving::at_best(row, &operator, machine).filter(|_| is_on(Estimate::Moving));
-    if let Some(best) = best.filter(|_| row.device_kind == DeviceKind::CUDA) {
-        derive_gpu::derive_share(&mut values, &operator, best, machine);
+    device.describe(&mut values, &query);
+    describe_state(&mut values, row, &operator);
+    let features = values.to_vec();
+    let cold = |bytes: f64, between: Option<u64>| {
+        let between = between.filter(|_| is_on(Estimate::Reuse));
+        between.map_or(0.0, |between| reuse::cold(bytes, between))
+    };
+    let cold = Cold {
+        weights: cold(operator.weight_bytes, row.weight_reuse_bytes),
+        outputs: cold(operator.output_bytes, row.output_reuse_bytes),
+    };
+    Point {
+        known: known(&features),
+        features,
+        bases: Bases::of(&query, device, nest.as_deref(), threads, cold),
+        flops: operator.total_flops(),
+        bytes: operator.bytes(),
+        workload: workload_number(row, machine),
+        machine: number(machine.id.bytes()),
     }
+}
+
+/// The state of the machine before the point runs.
+fn describe_state(values: &mut Values, row: &Row, operator: &Operator) {
     values.cache_state = match row.cache_state {
         Some(CacheState::Hot) => 0.0,
         Some(CacheState::Model) => 1.0,
@@ -151,41 +166,19 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
         .filter(|_| is_on(Estimate::Reuse))
-        .map_or(f32::NAN, |b| log1(reuse::of_weights(b, &operator)));
+        .map_or(f32::NAN, |b| log1(reuse::of_weights(b, operator)));
     values.drift = drift::feature(row.drift_ratio);
-    let features = values.to_vec();
-    let rows =
-        windows::Vectors::of(row, &knobs, machine.vector).filter(|_| is_on(Estimate::Windows));
-    let costs = Costs {
-        vectors: rows
-            .as_ref()
-            .zip(machine.vector)
-            .map(|(rows, unit)| rows.per_result(unit.lanes() as f64)),
-        fused_lanes: epilogue::lanes(row, &operator, rows.as_ref(), machine.vector)
-            .filter(|_| is_on(Estimate::Epilogue)),
-        cold_weights: row
-            .weight_reuse_bytes
-            .filter(|_| is_on(Estimate::Reuse))
-            .map_or(0.0, |between| reuse::cold(operator.weight_bytes, between)),
-        cold_outputs: row
-            .output_reuse_bytes
-            .filter(|_| is_on(Estimate::Reuse))
-            .map_or(0.0, |between| reuse::cold(operator.output_bytes, between)),
-    };
-    Point {
-        known: known(&features),
-        features,
-        bases: Bases::of(
-            &operator,
-            &nest,
-            (row.device_kind, machine, best),
-            threads,
-            costs,
-        ),
-        flops: operator.total_flops(),
-        bytes: operator.bytes(),
-        workload: workload_number(row, machine),
-        machine: number(machine.id.bytes()),
+}
+
+/// What knobs say of a schedule whose loops are not known.
+fn describe_knobs(values: &mut Values, knobs: &Knobs) {
+    if let Some(flat) = knobs.flat() {
+        describe_flat(values, flat);
+    }
+    if let Some([outer, middle, inner]) = knobs.products() {
+        values.knobs_outer = log(outer);
+        values.knobs_middle = log(middle);
+        values.knobs_inner = log(inner);
     }
 }
 
@@ -199,29 +192,6 @@ fn known(features: &[f32]) -> Vec<Scope> {
         .filter(|(_, own)| is_known(own))
         .map(|(scope, _)| scope)
         .collect()
-}
-
-/// The nest of a schedule that is not looked at, because it follows from the operator.
-fn default_nest(row: &Row, operator: &Operator, machine: &MachineFacts) -> Nest {
-    let known = match row.device_kind {
-        DeviceKind::CPU => machine
-            .vector
-            .filter(|_| is_on(Estimate::DefaultTile))
-            .and_then(|unit| default_tile::nest(row, operator, unit)),
-        _ => None,
-    };
-    known.map_or(Nest::None, Nest::Cpu)
-}
-
-fn nest_of(row: &Row, operator: &Operator, knobs: &Knobs) -> Nest {
-    if knobs.is_empty() {
-        return Nest::None;
-    }
-    let nest = match row.device_kind {
-        DeviceKind::CUDA => GpuNest::of(operator, knobs).map(Nest::Gpu),
-        _ => CpuNest::of(operator, row, knobs).map(Nest::Cpu),
-    };
-    nest.unwrap_or(Nest::None)
 }
 
 fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
@@ -301,26 +271,23 @@ fn fused_operators(name: &str) -> f32 {
 /// Vectors of a step of a schedule that is unknown, at most.
 const VECTORS: f64 = 4.0;
 
-/// Pieces that a schedule divides an operator into. Where that is not known, there is one for each row that is reduced, for
-/// each step of the longest vectors that a copy or element-wise arithmetic may have, and for each result of all else.
-fn pieces(nest: &Nest, knobs: &Knobs, o: &Operator, machine: &MachineFacts) -> f64 {
+/// Pieces that a schedule divides an operator into whose loops are not known: where its knobs say nothing either, one for
+/// each row that is reduced, for each step of the longest vectors that a copy or element-wise arithmetic may have, and for
+/// each result of all else.
+fn pieces_without_nest(knobs: &Knobs, o: &Operator, machine: &MachineFacts) -> f64 {
     let rows = o.own_elements / o.last;
-    let results = o.batch * o.rows * o.columns;
-    let pieces = match (nest, knobs.flat(), o.class) {
-        (Nest::Cpu(nest), ..) => nest.parallel,
-        (Nest::Gpu(_), ..) => results,
-        (Nest::None, Some(flat), _) => flat.pieces.unwrap_or(match flat.template {
+    match (knobs.flat(), o.class) {
+        (Some(flat), _) => flat.pieces.unwrap_or(match flat.template {
             FlatTemplate::Rows => rows,
             FlatTemplate::Spatial => o.own_elements / (flat.vector * flat.unroll.unwrap_or(1.0)),
         }),
-        (Nest::None, None, Class::Rows) => rows,
-        (Nest::None, None, Class::Elementwise | Class::Movement) => {
+        (None, Class::Rows) => rows,
+        (None, Class::Elementwise | Class::Movement) => {
             let lanes = machine.vector.map_or(1.0, |unit| unit.lanes() as f64);
             o.own_elements / (VECTORS * lanes)
         }
-        (Nest::None, None, _) => results,
-    };
-    pieces.max(1.0)
+        (None, _) => o.results(),
+    }
 }
 
 /// Threads, and how many of them find work, of a schedule of this many pieces; returns these.

@@ -2,6 +2,10 @@
 //!
 //! Read from the columns of a row that hold for every source: kind, shapes, window, loop nest, arithmetic, traffic.
 
+pub(super) mod reuse;
+pub(super) mod runs;
+pub(super) mod windows;
+
 use opdata::{Dims, Loop, LoopKind, Row, Shapes};
 
 /// Classes of operators that behave alike.
@@ -141,7 +145,7 @@ fn transcendentals(name: &str) -> f64 {
 }
 
 /// Bytes of an element of the first type named.
-pub(super) fn element_bytes(dtypes: Option<&str>) -> f64 {
+pub(in crate::features) fn element_bytes(dtypes: Option<&str>) -> f64 {
     let first = dtypes.unwrap_or("float32").split(';').next().unwrap_or("");
     let digits = first.trim_start_matches(|c: char| !c.is_ascii_digit());
     digits.parse::<f64>().map_or(4.0, |bits| bits / 8.0)
@@ -297,6 +301,11 @@ impl Operator {
             output_bytes: traffic.output,
             element_bytes: traffic.element,
         }
+    }
+
+    /// Results of the main computation.
+    pub fn results(&self) -> f64 {
+        self.batch * self.rows * self.columns
     }
 
     /// Compulsory traffic, bytes.

@@ -1,31 +1,17 @@
-//! The loop nest of a CPU kernel from the knobs of the template that made it.
-//!
-//! AutoTVM's knobs (`conv2d_NCHWc.x86` and its kin, `dense_pack`, `dense_nopack`, `batch_matmul`, ARM's spatial pack
-//! and Winograd, VTA), the knobs of this project's own tiled schedules, and MetaSchedule's decisions
-//! ([`sampled`]).
+//! The loop nest of a CPU kernel from the AutoTVM knobs of the template that made it: `conv2d_NCHWc.x86` and its kin,
+//! `dense_pack`, `dense_nopack`, `batch_matmul`, and ARM's spatial pack and Winograd.
 
-use opdata::{Loop, LoopKind, Row};
+use opdata::Row;
 
-use super::cpu::{CpuNest, RegisterTile, Template};
-use super::knobs::Knobs;
-use super::operator::{Class, Operator};
-use super::sampled;
-use super::scale::ceil_div;
-use super::tile_axes::{count, inner_steps};
+use super::Decode;
+use crate::features::cpu::nest::{CpuNest, Product, Template};
+use crate::features::knobs::Knobs;
+use crate::features::operator::{Class, Operator};
+use crate::features::scale::ceil_div;
 
-impl CpuNest {
-    /// The nest, if the knobs are those of a template that is known here.
-    pub fn of(operator: &Operator, row: &Row, knobs: &Knobs) -> Option<Self> {
-        match knobs.template() {
-            Some("contraction") => return tiled(operator, row, knobs),
-            Some("sampled") => return sampled::nest(operator, knobs),
-            Some("convolution") => return by_products(operator, knobs),
-            _ => (),
-        }
+impl Decode for CpuNest {
+    fn decode(operator: &Operator, row: &Row, knobs: &Knobs) -> Option<Self> {
         let arity = |name: &str| knobs.arity(name);
-        if knobs.has("oc_nthread") {
-            return vta(operator, knobs);
-        }
         if arity("tile_oc") == 2 && arity("tile_ow") == 2 {
             return blocked_conv(operator, knobs);
         }
@@ -87,44 +73,6 @@ fn blocked_conv(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
         inner_weight_bytes: in_block * window * columns_block * 4.0,
         width_remainder: o.out_width % width_tile,
     })
-}
-
-/// A product tile of `rows` × `columns` (both `[outer, middle, inner]`) over a reduction `[outer, inner]`.
-struct Product {
-    rows: [f64; 3],
-    columns: [f64; 3],
-    depth: [f64; 2],
-}
-
-impl Product {
-    fn nest(&self, o: &Operator, template: Template) -> CpuNest {
-        let task_rows = self.rows[1] * self.rows[2];
-        let task_columns = self.columns[1] * self.columns[2];
-        let (depth_outer, depth_tile) = (self.depth[0], self.depth[1]);
-        CpuNest {
-            template,
-            parallel: o.batch * self.rows[0] * self.columns[0],
-            task_work: task_rows * task_columns * o.depth,
-            depth_block: depth_tile,
-            columns_block: self.columns[2],
-            width_tile: self.rows[2],
-            height_tile: self.columns[1],
-            unroll: 0.0,
-            vector: self.columns[2],
-            register_tile: self.rows[2] * self.columns[2],
-            broadcast_tile: self.rows[2],
-            depth_outer,
-            depth_tile,
-            weight_bytes: task_columns * o.depth * 4.0,
-            input_bytes: task_rows * o.depth * 4.0,
-            output_bytes: task_rows * task_columns * 4.0,
-            tiles: self.columns[1] * self.rows[1],
-            row_bytes: depth_tile * 4.0,
-            inner_input_bytes: self.rows[2] * depth_tile * 4.0,
-            inner_weight_bytes: depth_tile * self.columns[2] * 4.0,
-            width_remainder: 0.0,
-        }
-    }
 }
 
 fn packed_dense(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
@@ -224,123 +172,6 @@ fn winograd(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     })
 }
 
-/// This project's convolutions by another algorithm than the direct one: the product between the transforms (Winograd), or
-/// of all windows (im2col), or of the pixels themselves (1×1 windows).
-fn by_products(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
-    /// Output channels in a vector, as the importer packs weights.
-    const LANES: f64 = 16.0;
-    let algorithm = knobs.value("algorithm")?.as_str()?;
-    let outputs = match algorithm {
-        "winograd2" => Some(2.0),
-        "winograd4" => Some(4.0),
-        _ => None,
-    };
-    let along = |extent: f64| outputs.map_or(extent, |outputs| ceil_div(extent, outputs));
-    let places = outputs.map_or(1.0, |outputs| (outputs + o.kernel_height - 1.0).powi(2));
-    let pixels = o.batch * along(o.out_height) * along(o.out_width);
-    let (width, blocks) = (knobs.number("columns")?, knobs.number("vector_blocks")?);
-    // Vectors along the pixels: they take the channels' place.
-    let (rows, columns) = match algorithm {
-        "pixels" => (o.columns, pixels),
-        _ => (pixels, o.columns),
-    };
-    let tiles = ceil_div(rows, width);
-    let groups = ceil_div(columns, LANES * blocks);
-    let product = Product {
-        rows: [tiles, 1.0, width],
-        columns: [groups, blocks, LANES],
-        depth: [1.0, outputs.map_or(o.depth, |_| o.in_channels)],
-    };
-    let template = outputs.map_or(Template::PackedDense, |_| Template::Winograd);
-    Some(CpuNest {
-        parallel: places * groups * tiles,
-        ..product.nest(o, template)
-    })
-}
-
-/// `conv2d_packed.vta`: tiles of 16×16 products; virtual threads take the parallel loop's place.
-fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
-    const BLOCK: f64 = 16.0;
-    // AutoTVM's logs have both parts of a split, this project's rows the inner one.
-    let split = |name: &str, extent: f64| {
-        let inner = || knobs.number(name).filter(|inner| *inner > 0.0);
-        let parts = knobs.split::<2>(name, extent);
-        parts.or_else(|| inner().map(|inner| [ceil_div(extent, inner), inner]))
-    };
-    let [_, height_tile] = split("tile_h", o.out_height)?;
-    let [_, width_tile] = split("tile_w", o.out_width)?;
-    let [depth_outer, in_blocks] = split("tile_ci", o.in_channels / BLOCK)?;
-    let [_, out_blocks] = split("tile_co", o.columns / BLOCK)?;
-    let parallel =
-        knobs.number("oc_nthread").unwrap_or(1.0) * knobs.number("h_nthread").unwrap_or(1.0);
-    let window = o.kernel_height * o.kernel_width;
-    let span = (width_tile - 1.0) * o.stride + o.kernel_width;
-    let height = (height_tile - 1.0) * o.stride + o.kernel_height;
-    let task_outputs = height_tile * width_tile * out_blocks * BLOCK;
-    Some(CpuNest {
-        template: Template::Vta,
-        parallel,
-        task_work: task_outputs * o.depth,
-        depth_block: in_blocks * BLOCK,
-        columns_block: out_blocks * BLOCK,
-        width_tile,
-        height_tile,
-        unroll: 0.0,
-        vector: BLOCK,
-        register_tile: task_outputs,
-        broadcast_tile: height_tile * width_tile * out_blocks,
-        depth_outer,
-        depth_tile: in_blocks * BLOCK * window,
-        weight_bytes: o.depth * out_blocks * BLOCK,
-        input_bytes: o.in_channels * height * span,
-        output_bytes: task_outputs,
-        tiles: ceil_div(o.out_height, height_tile)
-            * ceil_div(o.out_width, width_tile)
-            * ceil_div(o.columns, out_blocks * BLOCK),
-        row_bytes: span * BLOCK,
-        inner_input_bytes: in_blocks * BLOCK * height * span,
-        inner_weight_bytes: in_blocks * BLOCK * window * out_blocks * BLOCK,
-        width_remainder: o.out_width % width_tile,
-    })
-}
-
-/// A register-tiled reduction of this project: `tile` names axes, the vector axis has `vector_blocks` vectors.
-fn tiled(o: &Operator, row: &Row, knobs: &Knobs) -> Option<CpuNest> {
-    let knobs = knobs.contraction()?;
-    let tile = RegisterTile {
-        vector: count(knobs.vector_length),
-        blocks: count(knobs.vector_blocks),
-        broadcast: knobs.tile.iter().map(|(_, n)| *n as f64).product(),
-    };
-    let nest = tile.nest(o);
-    let loops = |kind: LoopKind| {
-        let all = row.loop_nest.iter().flat_map(|nest| &nest.0);
-        all.filter(move |l| l.kind == kind)
-    };
-    // A tile that does not divide its axis is computed as a whole where the axis ends.
-    let along = |l: &Loop| ceil_div(l.extent as f64, count(knobs.tile_of(l.name())));
-    let tiles = match loops(LoopKind::Spatial).count() {
-        0 => nest.parallel,
-        _ => loops(LoopKind::Spatial).map(along).product(),
-    };
-    let inner = |l: &Loop| inner_steps(l, knobs) as f64;
-    let depth_tile = match loops(LoopKind::Reduction).count() {
-        0 => o.depth,
-        _ => loops(LoopKind::Reduction).map(inner).product(),
-    };
-    // Without a number of pieces every tile may be one.
-    let parallel = knobs.parallel_extent.map_or(tiles, count);
-    Some(CpuNest {
-        task_work: nest.task_work * tiles / parallel,
-        tiles: tiles / parallel,
-        parallel,
-        unroll: knobs.unroll.max(0) as f64,
-        depth_tile,
-        depth_outer: o.depth / depth_tile,
-        ..nest
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,7 +179,7 @@ mod tests {
 
     fn nest(row: &opdata::Row) -> CpuNest {
         let knobs = Knobs::read(row.schedule_knobs.as_ref());
-        CpuNest::of(&Operator::of_row(row), row, &knobs).unwrap()
+        CpuNest::decode(&Operator::of_row(row), row, &knobs).unwrap()
     }
 
     #[test]

@@ -6,9 +6,9 @@
 //! through the second-level cache. The constants are of a nominal device (chosen on `opbench-cuda`, for products, and on a log of ResNet-18);
 //! the number of its multiprocessors is the machine's, or fitted (`models::rates`).
 
-use super::derive_gpu::occupancy;
-use super::gpu::{GpuNest, Template};
-use super::operator::Operator;
+use crate::features::cuda::describe::occupancy;
+use crate::features::cuda::nest::{GpuNest, Template};
+use crate::features::operator::Operator;
 
 /// Instructions that loading an element from global into shared memory is worth: addresses, bounds, the load, the store.
 const LOAD_INSTRUCTIONS: f64 = 16.0;
@@ -21,7 +21,7 @@ const PRODUCT_ELEMENT_CYCLES: f64 = 4.0;
 
 /// A kernel's blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Waves {
+pub(in crate::features) struct Waves {
     /// How many there are.
     blocks: f64,
     /// How many a multiprocessor takes at once.

@@ -1,6 +1,6 @@
 //! Where the memory of a call comes from, by what passes between two of its uses.
 
-use super::operator::Operator;
+use crate::features::operator::Operator;
 
 /// Weights are evicted from a core's caches if more than this is read between two uses, bytes. How much more does not matter
 /// where a call uses each weight many times; as a feature it would only identify the model.
@@ -12,7 +12,7 @@ const LOST_BYTES: f64 = 32e6;
 
 /// Bytes that pass between two uses of a weight, rounded to what matters. A call that uses each weight once waits for the cache
 /// that holds it; the power of two of the bytes tells which cache that is.
-pub(super) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
+pub(in crate::features) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
     let bytes = bytes as f64;
     let once = operator.batch * operator.rows <= 1.0;
     if once && bytes > COLD_BYTES {
@@ -23,7 +23,7 @@ pub(super) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
 
 /// Of an operator's bytes those that a call waits for, where this much passes between two of their uses: the more it is, the fewer
 /// of them are left in a last-level cache that others use as well.
-pub(super) fn cold(bytes: f64, between_uses: u64) -> f64 {
+pub(in crate::features) fn cold(bytes: f64, between_uses: u64) -> f64 {
     let beyond = (between_uses as f64 - COLD_BYTES) / (LOST_BYTES - COLD_BYTES);
     bytes * beyond.clamp(0.0, 1.0)
 }

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::list::{FEATURES, Values};
-use super::machine::MachineFacts;
-use super::point::{Point, number};
+use crate::features::list::{FEATURES, Values};
+use crate::features::machine::MachineFacts;
+use crate::features::point::{Point, number};
 
 /// Features that [`MachineFacts::describe`] fills in.
 const DESCRIBED: [&str; 12] = [

@@ -6,16 +6,16 @@
 
 use serde_json::Value;
 
-use super::cpu::{CpuNest, Template};
-use super::knobs::Knobs;
-use super::operator::{Class, Operator};
+use crate::features::cpu::nest::{CpuNest, Template};
+use crate::features::knobs::Knobs;
+use crate::features::operator::{Class, Operator};
 
 /// Most values in a vectorised loop (`max_vectorize_extent` of the default rules).
 const MOST_VECTORISED: f64 = 64.0;
 
 /// The nest, if the decisions tile spatial axes on four levels and reductions on two; other tiles (of a second block, of
 /// another structure) are left out.
-pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+pub(in crate::features) fn nest(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let tiles = knobs.value("tiles")?.as_array()?;
     let spatial: Vec<[f64; 4]> = tiles.iter().map_while(levels).collect();
     let reductions: Vec<[f64; 2]> = tiles[spatial.len()..].iter().map_while(levels).collect();

@@ -3,10 +3,10 @@
 //!
 //! A nominal core with vectors of 4 lanes, 16 registers, no fused multiply-add, as TVM generates code for `llvm` without a
 //! processor. What counts is how schedules of one computation compare; the models correct the rest. Of this project's own
-//! kernels cycles are estimated instead ([`super::cycles`]).
+//! kernels cycles are estimated instead ([`crate::features::cpu::cycles`]).
 
-use super::cpu::{CpuNest, Template};
-use super::operator::{Class, Operator};
+use crate::features::cpu::nest::{CpuNest, Template};
+use crate::features::operator::{Class, Operator};
 
 /// Lanes of a vector.
 const LANES: f64 = 4.0;
@@ -16,9 +16,9 @@ const REGISTERS: f64 = 16.0;
 const LOOP_INSTRUCTIONS: f64 = 3.0;
 
 impl CpuNest {
-    /// Instructions of one iteration of the parallel loop. None for this project's own kernels and for samples of
+    /// Instructions of one iteration of the parallel loop. None for this project's tiled kernels, and for samples of
     /// MetaSchedule, whose loops are not known well enough.
-    pub(super) fn task_instructions(&self, operator: &Operator) -> Option<f64> {
+    pub(in crate::features) fn task_instructions(&self, operator: &Operator) -> Option<f64> {
         if matches!(self.template, Template::Sampled | Template::Tiled) {
             return None;
         }
@@ -82,14 +82,15 @@ impl CpuNest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::knobs::Knobs;
     use super::*;
+    use crate::features::autotvm::Decode;
+    use crate::features::knobs::Knobs;
     use crate::testing::{conv_row, dense_row};
 
     fn instructions(row: &opdata::Row) -> f64 {
         let operator = Operator::of_row(row);
         let knobs = Knobs::read(row.schedule_knobs.as_ref());
-        CpuNest::of(&operator, row, &knobs)
+        CpuNest::decode(&operator, row, &knobs)
             .unwrap()
             .task_instructions(&operator)
             .unwrap()

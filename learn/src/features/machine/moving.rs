@@ -6,8 +6,8 @@
 
 use opdata::{CacheState, Row};
 
-use super::machine::{MachineFacts, Rates};
-use super::operator::Operator;
+use crate::features::machine::{MachineFacts, Rates};
+use crate::features::operator::Operator;
 
 /// Times at calibrated rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -21,7 +21,11 @@ pub struct AtBest {
 }
 
 /// The times of a row's operator; none without calibrated rates.
-pub(super) fn at_best(row: &Row, operator: &Operator, machine: &MachineFacts) -> Option<AtBest> {
+pub(in crate::features) fn at_best(
+    row: &Row,
+    operator: &Operator,
+    machine: &MachineFacts,
+) -> Option<AtBest> {
     let rates = machine.rates_for(row.threads)?;
     let threads = row.threads.unwrap_or(1);
     let all = operator.bytes();

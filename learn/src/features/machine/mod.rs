@@ -3,14 +3,18 @@
 //! Taken from the environment in `run.json` ([`opdata::contract::Environment`]) and from its calibration, where `opcollect
 //! doctor --calibrate` left one. What is not there stays missing; so does everything of another tool's log.
 
+pub(super) mod drift;
+pub(super) mod moving;
+
+mod host;
+
 use opdata::FormatError;
 use opdata::contract::{Cache, Calibration, Environment, Level, Machine};
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cycles::Core;
-use super::list::Values;
+use crate::features::list::Values;
 use crate::features::scale::{log, log1};
 
 /// A GPU that may take less cannot keep the clock that its peak is stated for, W: twice what a slot gives, which is all that the
@@ -69,6 +73,15 @@ pub struct MachineFacts {
     pub rates: Vec<Rates>,
 }
 
+/// A core, as far as kernels are estimated by it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::features) struct Core {
+    /// Its vector unit.
+    pub unit: VectorUnit,
+    /// Multiply-adds of 4 bytes in a cycle at its peak.
+    pub multiply_adds: f64,
+}
+
 impl MachineFacts {
     /// A machine that nothing is known of but its name.
     pub fn named(id: &str) -> Self {
@@ -89,19 +102,19 @@ impl MachineFacts {
 
     /// How short of power a GPU is: how many times its power would have to double to be [`AMPLE_POWER_W`]; 0 where it has that
     /// much, or none is known.
-    pub(super) fn power_shortage(&self) -> f64 {
+    pub(in crate::features) fn power_shortage(&self) -> f64 {
         let doublings = |power: f64| (AMPLE_POWER_W / power).log2().max(0.0);
         self.power_w.map_or(0.0, doublings)
     }
 
     /// Cores or multiprocessors that share the work of a kernel, or a nominal number.
-    pub(super) fn units_or(&self, nominal: f64) -> f64 {
+    pub(in crate::features) fn units_or(&self, nominal: f64) -> f64 {
         self.units.map_or(nominal, f64::from)
     }
 
     /// One of its cores, where the vector unit is known: at the calibrated peak, else one vector of the widest sort in a
     /// cycle. A clock that was not calibrated may be off, but no core has more than two such units or less than half of one.
-    pub(super) fn core(&self) -> Option<Core> {
+    pub(in crate::features) fn core(&self) -> Option<Core> {
         let unit = self.vector?;
         let lanes = unit.lanes() as f64;
         let peak = self.rates_at(1).and_then(|rates| rates.gflops);
@@ -201,7 +214,7 @@ impl MachineFacts {
     }
 
     /// The rates for a row: at its number of threads, or the only ones there are, as of a GPU.
-    pub(super) fn rates_for(&self, threads: Option<u64>) -> Option<Rates> {
+    pub(in crate::features) fn rates_for(&self, threads: Option<u64>) -> Option<Rates> {
         match (threads, self.rates.as_slice()) {
             (Some(threads), _) => self.rates_at(threads),
             (None, [only]) => Some(*only),
@@ -210,7 +223,7 @@ impl MachineFacts {
     }
 
     /// Fills in the machine's features; the rates only where the number of threads is known, or does not matter.
-    pub(super) fn describe(&self, values: &mut Values, threads: Option<u64>) {
+    pub(in crate::features) fn describe(&self, values: &mut Values, threads: Option<u64>) {
         let bytes = |n: Option<u64>| n.map_or(f32::NAN, |n| log1(n as f64));
         let rate = |rate: Option<f64>| rate.map_or(f32::NAN, log);
         values.machine = self.number.map_or(f32::NAN, |n| n as f32);

@@ -8,10 +8,10 @@
 use opdata::{Dims, LoopKind, Row};
 use opmodels::tile::{Tile, VectorExtent, VectorUnit, whole_row};
 
-use super::knobs::Knobs;
-use super::list::Values;
-use super::operator::{Class, Operator};
-use super::scale::log;
+use crate::features::knobs::Knobs;
+use crate::features::list::Values;
+use crate::features::operator::{Class, Operator};
+use crate::features::scale::log;
 
 /// The data are read where they lie.
 const IN_PLACE: f32 = 0.0;
@@ -22,7 +22,7 @@ const PADDED: f32 = 2.0;
 
 /// Fills in the features of a row's operator under this project's schedules, the default one or that of `knobs`; nothing of
 /// other operators.
-pub(super) fn describe(
+pub(in crate::features) fn describe(
     values: &mut Values,
     row: &Row,
     operator: &Operator,
@@ -47,7 +47,7 @@ pub(super) fn describe(
 }
 
 /// How a row of results is computed.
-pub(super) struct Vectors {
+pub(in crate::features) struct Vectors {
     /// Results in a vector of the register tile.
     pub length: f64,
     /// Vectors of the tile.

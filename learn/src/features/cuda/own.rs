@@ -3,10 +3,10 @@
 //! Rows and columns are those of the template: columns are along the output's last axis, so of a convolution in NCHW they
 //! are pixels and rows are channels; in dense layers and matrix products both are the operator's own.
 
-use super::gpu::{GpuNest, Loading, Template};
-use super::knobs::Knobs;
-use super::operator::{Class, Operator};
-use super::scale::ceil_div;
+use crate::features::cuda::nest::{GpuNest, Loading, Template};
+use crate::features::knobs::Knobs;
+use crate::features::operator::{Class, Operator};
+use crate::features::scale::ceil_div;
 
 /// Most results of a thread that lie side by side; the rest is spread over virtual threads.
 const SIDE_BY_SIDE: f64 = 4.0;
@@ -16,7 +16,7 @@ const FRAGMENT: f64 = 16.0;
 const WARP: f64 = 32.0;
 
 /// The nest, if the knobs are those of a template for products.
-pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
+pub(in crate::features) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
     let number = |name: &str| knobs.number(name).filter(|n| *n >= 1.0);
     let (block_rows, block_columns) = (number("block_m")?, number("block_n")?);
     let stage = number("block_k")?;

@@ -1,8 +1,8 @@
 //! The loop nest of a CPU kernel under its schedule: parallel pieces, register tile, bytes of each level. All counts are
 //! plain. Where it comes from is in `cpu_templates`, `sampled` and `default_tile`.
 
-use super::operator::Operator;
-use super::scale::ceil_div;
+use crate::features::operator::Operator;
+use crate::features::scale::ceil_div;
 
 /// Which template made the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct CpuNest {
 
 /// The register tile of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct RegisterTile {
+pub(in crate::features) struct RegisterTile {
     /// Values of a vector.
     pub vector: f64,
     /// Vectors side by side.
@@ -120,6 +120,45 @@ impl RegisterTile {
             inner_input_bytes: broadcast * o.depth * element,
             inner_weight_bytes: columns_block * o.depth * element,
             width_remainder: o.out_width % broadcast.max(1.0),
+        }
+    }
+}
+
+/// A product tile of `rows` × `columns` (both `[outer, middle, inner]`) over a reduction `[outer, inner]`.
+pub(in crate::features) struct Product {
+    pub rows: [f64; 3],
+    pub columns: [f64; 3],
+    pub depth: [f64; 2],
+}
+
+impl Product {
+    /// The nest of a kernel that computes an operator by this tile.
+    pub fn nest(&self, o: &Operator, template: Template) -> CpuNest {
+        let task_rows = self.rows[1] * self.rows[2];
+        let task_columns = self.columns[1] * self.columns[2];
+        let (depth_outer, depth_tile) = (self.depth[0], self.depth[1]);
+        CpuNest {
+            template,
+            parallel: o.batch * self.rows[0] * self.columns[0],
+            task_work: task_rows * task_columns * o.depth,
+            depth_block: depth_tile,
+            columns_block: self.columns[2],
+            width_tile: self.rows[2],
+            height_tile: self.columns[1],
+            unroll: 0.0,
+            vector: self.columns[2],
+            register_tile: self.rows[2] * self.columns[2],
+            broadcast_tile: self.rows[2],
+            depth_outer,
+            depth_tile,
+            weight_bytes: task_columns * o.depth * 4.0,
+            input_bytes: task_rows * o.depth * 4.0,
+            output_bytes: task_rows * task_columns * 4.0,
+            tiles: self.columns[1] * self.rows[1],
+            row_bytes: depth_tile * 4.0,
+            inner_input_bytes: self.rows[2] * depth_tile * 4.0,
+            inner_weight_bytes: depth_tile * self.columns[2] * 4.0,
+            width_remainder: 0.0,
         }
     }
 }

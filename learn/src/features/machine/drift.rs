@@ -6,7 +6,7 @@
 use opdata::contract::interference::is_disturbed;
 
 /// The feature: 0 where nothing else ran, or nothing is known of it.
-pub(super) fn feature(drift: Option<f64>) -> f32 {
+pub(in crate::features) fn feature(drift: Option<f64>) -> f32 {
     drift
         .filter(|&drift| is_disturbed(drift))
         .map_or(0.0, |drift| drift.log2() as f32)
@@ -14,8 +14,8 @@ pub(super) fn feature(drift: Option<f64>) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::MachineFacts;
-    use super::super::point_of;
+    use crate::features::machine::MachineFacts;
+    use crate::features::point_of;
     use crate::testing::dense_row;
 
     #[test]

@@ -1,12 +1,12 @@
 //! The loop nest of a GPU kernel under its schedule: grid, threads, staged tiles, loads. All counts are plain (not
 //! logarithms) and at least 1 unless said otherwise. Where it comes from is in `gpu_templates` (AutoTVM) and `gpu_own`.
 
-use super::operator::Operator;
+use crate::features::operator::Operator;
 
 /// Threads that execute together.
 const WARP: f64 = 32.0;
 /// Multiprocessors of the nominal device.
-pub(super) const SMS: f64 = 40.0;
+pub(in crate::features) const SMS: f64 = 40.0;
 
 /// Which template made the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

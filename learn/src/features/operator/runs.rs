@@ -6,15 +6,15 @@
 use opdata::{Dims, Row, Shapes};
 use opmodels::tile::{VectorUnit, even_vector_length};
 
-use super::list::Values;
-use super::operator::{Class, Operator};
-use super::scale::log;
+use crate::features::list::Values;
+use crate::features::operator::{Class, Operator};
+use crate::features::scale::log;
 
 /// Results in a row that are not a whole number of these are finished one by one.
 const WHOLE: f64 = 16.0;
 
 /// Fills in the features of a row's operator, as far as it has them.
-pub(super) fn describe(
+pub(in crate::features) fn describe(
     values: &mut Values,
     row: &Row,
     operator: &Operator,

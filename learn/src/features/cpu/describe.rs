@@ -2,14 +2,14 @@
 //!
 //! Lanes and workers are not in an imported log, so what depends on them is given for several widths and counts.
 
-use super::cpu::{CpuNest, Template};
-use super::knobs::Flat;
-use super::list::Values;
-use super::machine::MachineFacts;
-use super::operator::Operator;
+use crate::features::cpu::nest::{CpuNest, Template};
+use crate::features::knobs::Flat;
+use crate::features::list::Values;
+use crate::features::machine::MachineFacts;
+use crate::features::operator::Operator;
 use crate::features::scale::{fill, log, log1};
 
-pub(super) fn derive(v: &mut Values, n: &CpuNest) {
+pub(in crate::features) fn describe(v: &mut Values, n: &CpuNest) {
     v.template = n.template as u8 as f32;
     v.parallel = log(n.parallel);
     v.task_work = log(n.task_work);
@@ -49,7 +49,12 @@ pub(super) fn derive(v: &mut Values, n: &CpuNest) {
 }
 
 /// What a step of this project's own kernels takes on a core that is known.
-pub(super) fn derive_step(v: &mut Values, o: &Operator, n: &CpuNest, machine: &MachineFacts) {
+pub(in crate::features) fn describe_step(
+    v: &mut Values,
+    o: &Operator,
+    n: &CpuNest,
+    machine: &MachineFacts,
+) {
     let core = machine.core().filter(|_| n.template == Template::Tiled);
     let Some(step) = core.map(|core| n.step(o, core)) else {
         return;
@@ -59,7 +64,7 @@ pub(super) fn derive_step(v: &mut Values, o: &Operator, n: &CpuNest, machine: &M
 }
 
 /// The features of a schedule without a register tile.
-pub(super) fn derive_flat(v: &mut Values, flat: Flat) {
+pub(in crate::features) fn describe_flat(v: &mut Values, flat: Flat) {
     v.template = flat.template as u8 as f32;
     v.vector = log(flat.vector);
     v.unroll_limit = flat.unroll.map_or(f32::NAN, |n| n as f32);

@@ -4,22 +4,19 @@
 //! is staged in shared memory and how the threads share the loading. Numbers are exact where the template decides them;
 //! registers and instructions are estimates.
 
-use super::ablation::{Estimate, is_on};
-use super::gpu::{GpuNest, Loading, Template};
-use super::gpu_own;
-use super::knobs::Knobs;
-use super::operator::{Class, Operator};
-use super::scale::ceil_div;
+use opdata::Row;
+
+use super::Decode;
+use crate::features::cuda::nest::{GpuNest, Loading, Template};
+use crate::features::knobs::Knobs;
+use crate::features::operator::{Class, Operator};
+use crate::features::scale::ceil_div;
 
 /// Banks of shared memory.
 const BANKS: u32 = 32;
 
-impl GpuNest {
-    /// The nest, if the knobs are those of a template that is known here.
-    pub fn of(operator: &Operator, knobs: &Knobs) -> Option<Self> {
-        if knobs.template().is_some() {
-            return gpu_own::nest(operator, knobs).filter(|_| is_on(Estimate::GpuOwn));
-        }
+impl Decode for GpuNest {
+    fn decode(operator: &Operator, _: &Row, knobs: &Knobs) -> Option<Self> {
         let arity = |name: &str| knobs.arity(name);
         if arity("tile_f") == 4 {
             return direct(operator, knobs);
@@ -359,8 +356,9 @@ mod tests {
             3072,
             r#"{"tile_x":[-1,1,4,4],"tile_y":[-1,1,4,8],"tile_k":[-1,4,4]}"#,
         );
-        let nest = GpuNest::of(
+        let nest = GpuNest::decode(
             &Operator::of_row(&row),
+            &row,
             &Knobs::read(row.schedule_knobs.as_ref()),
         )
         .unwrap();
@@ -389,8 +387,9 @@ mod tests {
             "{\"tile_f\":[-1,1,16,4],\"tile_y\":[-1,1,1,1],\"tile_x\":[-1,1,14,2],\"tile_rc\":[-1,8],\
              \"tile_ry\":[-1,3],\"tile_rx\":[-1,1],\"auto_unroll_max_step\":512,\"unroll_explicit\":1}",
         );
-        let nest = GpuNest::of(
+        let nest = GpuNest::decode(
             &Operator::of_row(&row),
+            &row,
             &Knobs::read(row.schedule_knobs.as_ref()),
         )
         .unwrap();

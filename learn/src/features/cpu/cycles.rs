@@ -7,10 +7,9 @@
 //! else it does. Figures of cores are nominal, those that x86 cores of the last ten years have in common (Agner Fog,
 //! "Instruction tables", 2025); what the machine was calibrated to reach is taken from there.
 
-use opmodels::tile::VectorUnit;
-
-use super::cpu::CpuNest;
-use super::operator::{Class, Operator};
+use crate::features::cpu::nest::CpuNest;
+use crate::features::machine::Core;
+use crate::features::operator::{Class, Operator};
 
 /// Cycles until a multiply-add's result can be added to.
 const LATENCY: f64 = 4.0;
@@ -45,18 +44,9 @@ const NEIGHBOURS: [f64; 2] = [0.94, 0.08];
 /// The same under a stride, where every other value is gathered first.
 const GATHERED: [f64; 2] = [2.1, 0.175];
 
-/// A core, as far as kernels are estimated by it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Core {
-    /// Its vector unit.
-    pub unit: VectorUnit,
-    /// Multiply-adds of 4 bytes in a cycle at its peak.
-    pub multiply_adds: f64,
-}
-
 /// What one step of the reduction in a register tile takes, cycles.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Step {
+pub(in crate::features) struct Step {
     /// All of it.
     pub all: f64,
     /// Its arithmetic alone.
@@ -91,7 +81,11 @@ impl Vectors {
 
 /// Cycles of all arithmetic of an operator of whose schedule nothing is known: at the peak where what is loaded is used again,
 /// else a vector, or under a stride a value, after the other. Windows take this many `vectors` for each result, where that is known.
-pub(super) fn unscheduled(operator: &Operator, core: Core, vectors: Option<f64>) -> f64 {
+pub(in crate::features) fn unscheduled(
+    operator: &Operator,
+    core: Core,
+    vectors: Option<f64>,
+) -> f64 {
     let lanes = core.unit.lanes() as f64;
     let values = operator.own_elements * operator.depth;
     match operator.class {
@@ -125,14 +119,14 @@ fn channel(values: f64, lanes: f64) -> f64 {
 
 impl CpuNest {
     /// Cycles of a piece of the parallel loop.
-    pub(super) fn task_cycles(&self, operator: &Operator, core: Core) -> f64 {
+    pub(in crate::features) fn task_cycles(&self, operator: &Operator, core: Core) -> f64 {
         let vectors = Vectors::of(self, core).side_by_side * self.width_tile;
         let steps = self.depth_outer * self.depth_tile * self.step(operator, core).all;
         self.tiles * (steps + FINISH * vectors + TILE)
     }
 
     /// One step of the reduction.
-    pub(super) fn step(&self, operator: &Operator, core: Core) -> Step {
+    pub(in crate::features) fn step(&self, operator: &Operator, core: Core) -> Step {
         let Vectors {
             lanes,
             side_by_side,
@@ -172,9 +166,11 @@ impl CpuNest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::knobs::Knobs;
     use super::*;
+    use crate::features::cpu::own;
+    use crate::features::knobs::Knobs;
     use crate::testing::conv_row;
+    use opmodels::tile::VectorUnit;
 
     /// A core that does two multiply-adds of half its widest vectors in a cycle.
     const CORE: Core = Core {
@@ -199,7 +195,7 @@ mod tests {
             ),
         );
         let operator = Operator::of_row(&row);
-        let nest = CpuNest::of(&operator, &row, &Knobs::read(row.schedule_knobs.as_ref())).unwrap();
+        let nest = own::tiled(&operator, &row, &Knobs::read(row.schedule_knobs.as_ref())).unwrap();
         (nest.step(&operator, CORE), nest, operator)
     }
 

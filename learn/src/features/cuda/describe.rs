@@ -3,11 +3,11 @@
 //! The device is not in an imported log, so occupancy and waves are of a nominal one ([`SMS`] multiprocessors unless the user names their number, 1024
 //! threads, 16 blocks, 64 Ki registers each): the trees learn where the real one differs.
 
-use super::gpu::{GpuNest, SMS};
-use super::list::Values;
-use super::machine::MachineFacts;
-use super::moving::AtBest;
-use super::operator::Operator;
+use crate::features::cuda::nest::{GpuNest, SMS};
+use crate::features::list::Values;
+use crate::features::machine::MachineFacts;
+use crate::features::machine::moving::AtBest;
+use crate::features::operator::Operator;
 use crate::features::scale::{ceil_div, log, log1};
 
 const RESIDENT_BLOCKS: f64 = 16.0;
@@ -30,14 +30,19 @@ fn resident(nest: &GpuNest, shared: f64, used: f64) -> f64 {
 }
 
 /// Blocks that fit, registers counted: the nominal occupancy.
-pub(super) fn occupancy(nest: &GpuNest) -> f64 {
+pub(in crate::features) fn occupancy(nest: &GpuNest) -> f64 {
     let registers = nest.registers().min(THREAD_REGISTERS) * nest.warps() * 32.0;
     resident(nest, 65536.0, nest.shared_bytes(1.0))
         .min((REGISTERS / registers.max(1.0)).floor())
         .max(1.0)
 }
 
-pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest, machine: &MachineFacts) {
+pub(in crate::features) fn describe(
+    v: &mut Values,
+    o: &Operator,
+    n: &GpuNest,
+    machine: &MachineFacts,
+) {
     let warps = n.warps();
     let kernel_flops = (2.0 * n.kernel_work).max(1.0);
     v.template = n.template as u8 as f32;
@@ -67,7 +72,7 @@ pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest, machine: &Machin
 }
 
 /// How an operator fills a GPU with known figures: what carries over from one GPU to another.
-pub(super) fn derive_share(
+pub(in crate::features) fn describe_share(
     values: &mut Values,
     o: &Operator,
     best: AtBest,
@@ -205,14 +210,14 @@ mod tests {
             ..MachineFacts::named("m")
         };
         let mut values = Values::default();
-        derive_share(&mut values, &operator, AtBest::default(), &machine);
+        describe_share(&mut values, &operator, AtBest::default(), &machine);
         let waste = |rounds: f64, tile: f64| (rounds * 4.0 * tile / (100.0 * 192.0)).log2() as f32;
         assert_eq!(values.rounds_128_128, waste(1.0, 128.0 * 128.0));
         assert_eq!(values.rounds_128_64, waste(1.0, 128.0 * 64.0));
         assert_eq!(values.rounds_64_64, waste(2.0, 64.0 * 64.0));
         assert_eq!(values.generation, 8.0);
         let mut unknown = Values::default();
-        derive_share(
+        describe_share(
             &mut unknown,
             &operator,
             AtBest::default(),

@@ -4,31 +4,22 @@
 //! few lanes takes nearly as long as a full one: at one thread of a Zen 4, depthwise convolutions with SiLU took longer than
 //! those with ReLU6 by 4.0, 4.5 and 6.7 ns for each vector of 4, 8 and 16 lanes.
 
-use opdata::{DeviceKind, Row};
-use opmodels::tile::VectorUnit;
-
-use super::operator::{Class, Operator};
-use super::windows::Vectors;
+use crate::features::device::Query;
+use crate::features::operator::Class;
+use crate::features::operator::windows::Vectors;
 
 /// Lanes of a full vector, where the machine's are not known.
 const USUAL_LANES: f64 = 8.0;
 /// Lanes in which a vector could be computed while it waits.
 const WAIT_LANES: f64 = 8.0;
 
-/// Lanes for each exponential behind a reduction, those of waiting with them; missing where an operator has no reduction, and on
-/// other devices. Windows have `rows` of results.
-pub(super) fn lanes(
-    row: &Row,
-    operator: &Operator,
-    rows: Option<&Vectors>,
-    unit: Option<VectorUnit>,
-) -> Option<f64> {
-    if row.device_kind != DeviceKind::CPU {
-        return None;
-    }
+/// Lanes for each exponential behind a reduction, those of waiting with them; missing where an operator has no reduction.
+pub(super) fn lanes(query: &Query<'_>) -> Option<f64> {
+    let unit = query.machine.vector;
     let most = unit.map_or(USUAL_LANES, |unit| unit.lanes() as f64);
-    match operator.class {
+    match query.operator.class {
         Class::Depthwise | Class::Pool => {
+            let rows = query.windows;
             Some(rows.map_or_else(|| full(most), |rows| in_rows(rows, most)))
         }
         Class::Conv | Class::Dense | Class::BatchMatmul => Some(full(most)),
@@ -50,6 +41,9 @@ fn in_rows(rows: &Vectors, most: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::knobs::Knobs;
+    use crate::features::machine::MachineFacts;
+    use crate::features::operator::Operator;
     use crate::testing::dense_row;
 
     fn of(length: f64, computed: f64, wanted: f64) -> f64 {
@@ -74,12 +68,21 @@ mod tests {
     #[test]
     fn exponentials_of_a_kernel_of_their_own_wait_for_nothing() {
         let row = dense_row(16, 64, 64, "{}");
-        let operator = Operator::of_row(&row);
-        assert_eq!(lanes(&row, &operator, None, None), Some(full(USUAL_LANES)));
-        let alone = Operator {
-            class: Class::Elementwise,
-            ..operator
+        let of_class = |class: Class| {
+            let operator = Operator {
+                class,
+                ..Operator::of_row(&row)
+            };
+            lanes(&Query {
+                row: &row,
+                operator: &operator,
+                knobs: &Knobs::default(),
+                machine: &MachineFacts::default(),
+                best: None,
+                windows: None,
+            })
         };
-        assert_eq!(lanes(&row, &alone, None, None), None);
+        assert_eq!(of_class(Class::Dense), Some(full(USUAL_LANES)));
+        assert_eq!(of_class(Class::Elementwise), None);
     }
 }

@@ -7,11 +7,11 @@
 use opdata::contract::knobs::ContractionKnobs;
 use opdata::{Loop, LoopKind, Row};
 
-use super::list::Values;
-use super::scale::log;
+use crate::features::list::Values;
+use crate::features::scale::log;
 
 /// Fills in the features of a schedule on the loops of its row; nothing of rows that do not tell their loops.
-pub(super) fn describe(values: &mut Values, row: &Row, knobs: &ContractionKnobs) {
+pub(in crate::features) fn describe(values: &mut Values, row: &Row, knobs: &ContractionKnobs) {
     let Some(nest) = &row.loop_nest else { return };
     let of_kind = |kind: LoopKind| nest.0.iter().filter(move |l| l.kind == kind);
     describe_results(values, of_kind(LoopKind::Spatial), knobs);
@@ -20,12 +20,12 @@ pub(super) fn describe(values: &mut Values, row: &Row, knobs: &ContractionKnobs)
 }
 
 /// A whole number of an axis, at least one.
-pub(super) fn count(n: i64) -> f64 {
+pub(in crate::features) fn count(n: i64) -> f64 {
     n.max(1) as f64
 }
 
 /// Steps of the inner loop of an axis of the reduction.
-pub(super) fn inner_steps(axis: &Loop, knobs: &ContractionKnobs) -> i64 {
+pub(in crate::features) fn inner_steps(axis: &Loop, knobs: &ContractionKnobs) -> i64 {
     let extent = i64::try_from(axis.extent).unwrap_or(i64::MAX);
     knobs.reduction_tile_of(axis.name(), extent).max(1)
 }
@@ -76,8 +76,8 @@ fn describe_reduction(values: &mut Values, axes: &[&Loop], knobs: &ContractionKn
 
 #[cfg(test)]
 mod tests {
-    use super::super::knobs::Knobs;
     use super::*;
+    use crate::features::knobs::Knobs;
     use crate::testing::conv_row;
 
     fn described(knobs: &str) -> Values {

@@ -1,0 +1,19 @@
+//! Kernels of AutoTVM: their loops from the knobs in its logs, and the instructions along them.
+//!
+//! Follows TVM's schedule templates (TOPI, 0.6 to 0.9). A template is known by the splits that its knobs have. This
+//! program writes no such rows; they come from imported logs.
+
+mod cpu;
+mod gpu;
+mod steps;
+
+use opdata::Row;
+
+use super::knobs::Knobs;
+use super::operator::Operator;
+
+/// A kernel's loops that knobs of AutoTVM describe.
+pub(super) trait Decode: Sized {
+    /// The loops, if the knobs are those of a template that is known here.
+    fn decode(operator: &Operator, row: &Row, knobs: &Knobs) -> Option<Self>;
+}

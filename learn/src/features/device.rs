@@ -1,0 +1,85 @@
+//! What a kind of device adds to the features and estimates that every operator has.
+//!
+//! Each kind has a folder (or a file) with a [`DeviceFeatures`], and a line in [`features_of`].
+
+use opdata::{DeviceKind, Row};
+
+use super::cpu::Cpu;
+use super::cuda::Cuda;
+use super::knobs::Knobs;
+use super::list::Values;
+use super::machine::MachineFacts;
+use super::machine::moving::AtBest;
+use super::operator::Operator;
+use super::operator::windows::Vectors;
+use super::schedule::Schedule;
+use super::vta::Vta;
+
+/// A point before it is measured.
+pub(super) struct Query<'a> {
+    /// Its row.
+    pub row: &'a Row,
+    /// What it computes.
+    pub operator: &'a Operator,
+    /// The knobs of its schedule; empty under the default schedule.
+    pub knobs: &'a Knobs,
+    /// Where it runs.
+    pub machine: &'a MachineFacts,
+    /// What it takes at the machine's calibrated rates, where these are known.
+    pub best: Option<AtBest>,
+    /// How windows go through rows, where the operator has such.
+    pub windows: Option<&'a Vectors>,
+}
+
+/// What is known of the kernels of a kind of device. Every method's default is that nothing is known.
+pub(super) trait DeviceFeatures: Sync {
+    /// The loops under the query's knobs; none if they are those of an unknown template.
+    fn nest(&self, _: &Query<'_>) -> Option<Box<dyn Nest>> {
+        None
+    }
+
+    /// The loops under the default schedule, as far as they follow from the operator.
+    fn default_nest(&self, _: &Query<'_>) -> Option<Box<dyn Nest>> {
+        None
+    }
+
+    /// Fills in what depends on the device but not on the schedule.
+    fn describe(&self, _: &mut Values, _: &Query<'_>) {}
+
+    /// Lanes for each exponential that is fused behind a reduction.
+    fn fused_lanes(&self, _: &Query<'_>) -> Option<f64> {
+        None
+    }
+
+    /// Cycles of one thread for all arithmetic under an unknown schedule.
+    fn unscheduled_cycles(&self, _: &Query<'_>) -> Option<f64> {
+        None
+    }
+}
+
+/// The loops of a kernel.
+pub(super) trait Nest {
+    /// Fills in their features.
+    fn describe(&self, values: &mut Values, query: &Query<'_>);
+
+    /// Pieces that the schedule divides the operator into.
+    fn pieces(&self, operator: &Operator) -> f64;
+
+    /// What they take on this many threads, if the number is known; none if that is not estimated.
+    fn schedule(&self, query: &Query<'_>, threads: Option<f64>) -> Option<Schedule>;
+}
+
+/// A kind of device of which only the operator is known.
+struct Other;
+
+impl DeviceFeatures for Other {}
+
+/// What is known of the kernels of a kind of device.
+pub(super) fn features_of(kind: DeviceKind) -> &'static dyn DeviceFeatures {
+    match kind {
+        DeviceKind::CPU => &Cpu,
+        DeviceKind::CUDA => &Cuda,
+        DeviceKind::PYNQ | DeviceKind::VTA_SIM => &Vta,
+        _ => &Other,
+    }
+}
