@@ -5,6 +5,7 @@
 
 use serde_json::json;
 
+use crate::html::data_element;
 use crate::svg::{Axis, Mark, Scale, Series, plot};
 
 /// What a page with charts has in its style.
@@ -39,10 +40,9 @@ pub fn chart(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> String {
         "y": axis(y),
         "series": series_json.collect::<Vec<_>>(),
     });
-    // What would end the element has no place in it.
-    let data = data.to_string().replace("</", "<\\/");
+    let data = data_element("class=\"data\"", &data);
     format!(
-        "<div class=\"chart\"><script type=\"application/json\">{data}</script>{}</div>",
+        "<div class=\"chart\">{data}{}</div>",
         plot(title, x, y, series)
     )
 }

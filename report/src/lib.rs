@@ -2,7 +2,7 @@
 //!
 //! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
 //! standard output that survives a closed pipe ([`output`]), text without control characters ([`safe`]), exit codes
-//! ([`exit`]), pictures ([`svg`]), charts of pages ([`chart`]), flame graphs ([`flame`]), HTML ([`html`]),
+//! ([`exit`]), pictures ([`svg`]), charts of pages ([`chart`]), flame graphs ([`flame`]), HTML ([`html`]), pages of sections ([`page`]),
 //! traces ([`trace`]), suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or
 //! predictions: callers hand it plain text and numbers.
 
@@ -12,6 +12,7 @@ pub mod flame;
 pub mod html;
 pub mod nearest;
 pub mod output;
+pub mod page;
 pub mod progress;
 pub mod safe;
 pub mod style;

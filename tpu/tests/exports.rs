@@ -283,7 +283,7 @@ fn several_dumps_are_compared_on_one_page() {
     write_comparison(&sides, &["gone".into()], 1, &path).unwrap();
     let page = std::fs::read_to_string(&path).unwrap();
     assert!(page.contains("&lt;first&gt;") && !page.contains("<first>"));
-    assert!(page.contains("class=\"more\"") && page.contains("NOT WHOLE"));
+    assert!(page.contains("href=\"./longer/result.html\"") && page.contains("NOT WHOLE"));
     assert!(page.contains("more (--top)"));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

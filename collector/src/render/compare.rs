@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use opreport::svg::RatioLine;
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
 
@@ -300,6 +301,22 @@ pub(super) fn busy(comparison: &Comparison) -> Option<String> {
             units::percent(opdata::contract::interference::BUSY_SHARE)
         )
     })
+}
+
+/// A change as a line of a picture of ratios.
+pub(super) fn ratio_line(change: &Change, label: String) -> RatioLine {
+    RatioLine {
+        label,
+        verdict: word(change.verdict),
+        colour: match change.verdict {
+            Verdict::Regression => "var(--bad)",
+            Verdict::Improvement => "var(--good)",
+            _ => "var(--dim)",
+        },
+        ratio: change.ratio.value,
+        interval: (change.ratio.low, change.ratio.high),
+        value: estimate(&change.ratio),
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ mod libtorch;
 mod lists;
 mod merge;
 mod nightly;
-mod page;
 mod patterns;
 mod plan;
 mod profile;

@@ -1,11 +1,11 @@
 //! Several dumps on one page: `comparison.html`, with totals and operators side by side, each against the first dump.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use opreport::html::escape;
+use opreport::page::{Section, end_page, section_html, titled_head};
+use opreport::units;
 
 use crate::analysis::rollup::{Filter, Grouping, roll_up};
 use crate::analysis::summary::Summary;
@@ -61,60 +61,51 @@ pub fn remove_old(path: &Path) -> Result<()> {
     }
 }
 
-const HEAD: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>TPU dumps compared</title><style>
-body{font:14px system-ui,sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}
-th,td{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:right}th{background:#f4f4f4;cursor:pointer}
-th:first-child,td:first-child,.word{text-align:left}.wide{overflow-x:auto}@media(max-width:600px){body{margin:1em}}
-.more{color:#b00020}.less{color:#0a7a2f}.lost{color:#b00020;text-align:left}
-</style><h1>TPU dumps compared</h1>";
-
-/// Rows sort by the number or text of the column that is clicked, the other way round at the second click.
-const SORT: &str = "<script>
-for(const th of document.querySelectorAll('th'))th.onclick=()=>{
-const body=th.closest('table').tBodies[0],at=th.cellIndex,up=th.dataset.up=th.dataset.up==='1'?'0':'1';
-const of=row=>{const cell=row.cells[at];return cell.dataset.v===undefined?cell.textContent:+cell.dataset.v};
-[...body.rows].sort((a,b)=>{const x=of(a),y=of(b);return(x<y?-1:x>y?1:0)*(up==='1'?1:-1)}).forEach(r=>body.append(r));
-};</script></html>
-";
-
 fn page(sides: &[Side], unread: &[PathBuf], top: usize) -> String {
-    let mut text = HEAD.to_string();
-    totals(&mut text, sides);
+    let mut page = titled_head("TPU dumps compared");
+    page.push_str(&section_html(&totals(sides, unread)));
+    page.push_str(&section_html(&operators(sides, top)));
+    end_page(&mut page);
+    page
+}
+
+fn totals(sides: &[Side], unread: &[PathBuf]) -> Section {
+    let first = sides.first().map(|side| side.summary.total_ns);
+    let row = |side: &Side| {
+        let share = |share: f64| format!("{:.2} %", share * 100.0);
+        let total = Some(side.summary.total_ns);
+        vec![
+            side.folder.clone(),
+            side.chip.clone(),
+            time(total),
+            ratio(total, first),
+            share(side.summary.tiu_working_ratio),
+            share(side.summary.parallelism),
+            side.headline.clone().unwrap_or_default(),
+        ]
+    };
+    let head = [
+        "dump",
+        "chip, mode",
+        "#total",
+        "#of the first",
+        "#TIU",
+        "#parallelism",
+        "lost",
+    ];
+    let mut section = Section::new("Totals").table(&head, sides.iter().map(row).collect());
+    let addresses = sides.iter().map(|side| address(&side.folder));
+    section.links = addresses.map(|to| format!("{to}/result.html")).collect();
     for dump in unread {
-        let dump = escape(&dump.to_string_lossy());
-        let _ = write!(text, "<p class=\"lost\">{dump} could not be read");
+        section = section.says(format!("{} could not be read", dump.display()));
     }
     if sides.windows(2).any(|pair| pair[0].chip != pair[1].chip) {
-        text += "<p>Chips or modes differ: the same command may have another name.";
+        section = section.says("Chips or modes differ: the same command may have another name.");
     }
-    operators(&mut text, sides, top);
-    text + SORT
+    section
 }
 
-fn totals(text: &mut String, sides: &[Side]) {
-    *text += "<div class=\"wide\"><table><thead><tr><th>dump<th class=\"word\">chip, mode<th>total (us)<th>of the first<th>TIU<th>parallelism<th>\
-              </thead><tbody>";
-    let first = sides.first().map_or(0, |side| side.summary.total_ns);
-    for side in sides {
-        let folder = escape(&side.folder);
-        let _ = write!(
-            text,
-            "<tr><td><a href=\"{}/result.html\">{folder}</a><td class=\"word\">{}",
-            address(&side.folder),
-            escape(&side.chip)
-        );
-        time_cell(text, Some(side.summary.total_ns));
-        ratio_cell(text, Some(side.summary.total_ns), Some(first));
-        for share in [side.summary.tiu_working_ratio, side.summary.parallelism] {
-            let _ = write!(text, "<td data-v=\"{share}\">{:.2}%", share * 100.0);
-        }
-        let lost = side.headline.as_deref().unwrap_or_default();
-        let _ = write!(text, "<td class=\"lost\">{}", escape(lost));
-    }
-    *text += "</tbody></table></div>";
-}
-
-fn operators(text: &mut String, sides: &[Side], top: usize) {
+fn operators(sides: &[Side], top: usize) -> Section {
     let mut names: Vec<&(String, Option<Engine>)> = sides
         .iter()
         .flat_map(|side| side.operators.keys())
@@ -131,52 +122,41 @@ fn operators(text: &mut String, sides: &[Side], top: usize) {
         known().max().unwrap_or(0) - known().min().unwrap_or(0)
     };
     lines.sort_by_key(|(_, times)| std::cmp::Reverse(spread(times)));
-    *text += "<h2>Operators, those that differ most first (us)</h2><div class=\"wide\"><table><thead><tr><th>operator<th class=\"word\">engine";
+    let mut head = vec!["operator".to_owned(), "engine".to_owned()];
     for (number, side) in sides.iter().enumerate() {
-        let _ = write!(text, "<th>{}", escape(&side.folder));
-        *text += if number > 0 { "<th>of the first" } else { "" };
+        head.push(format!("#{}", side.folder));
+        head.extend((number > 0).then(|| "#of the first".to_owned()));
     }
-    *text += "</thead><tbody>";
-    let more = lines.len().saturating_sub(top);
-    for ((name, engine), times) in lines.iter().take(top) {
+    let rows = lines.iter().take(top).map(|((name, engine), times)| {
         let engine = engine.map_or("", Engine::name);
-        let _ = write!(text, "<tr><td>{}<td class=\"word\">{engine}", escape(name));
-        for (number, &time) in times.iter().enumerate() {
-            time_cell(text, time);
-            if number > 0 {
-                ratio_cell(text, time, times[0]);
-            }
+        let mut row = vec![name.clone(), engine.to_owned()];
+        for (number, &own) in times.iter().enumerate() {
+            row.push(time(own));
+            row.extend((number > 0).then(|| ratio(own, times[0])));
         }
-    }
-    *text += "</tbody></table></div>";
-    if more > 0 {
-        let _ = write!(text, "<p>… {more} more (--top)</p>");
+        row
+    });
+    let section = Section {
+        head,
+        rows: rows.collect(),
+        ..Section::new("Operators, those that differ most first")
+    };
+    match lines.len().saturating_sub(top) {
+        0 => section,
+        more => section.says(format!("{more} more (--top)")),
     }
 }
 
-/// A time in ns as a cell in µs; empty where the dump has none.
-fn time_cell(text: &mut String, ns: Option<i64>) {
-    match ns {
-        Some(ns) => {
-            let _ = write!(text, "<td data-v=\"{ns}\">{:.3}", ns as f64 / 1000.0);
-        }
-        None => *text += "<td data-v=\"-1\">",
-    }
+/// A time in ns; empty where the dump has none.
+fn time(ns: Option<i64>) -> String {
+    ns.map_or_else(String::new, |ns| units::time(ns as f64))
 }
 
-/// A time over the first dump's; red if it is longer by more than a hundredth, green if shorter.
-fn ratio_cell(text: &mut String, ns: Option<i64>, first: Option<i64>) {
+/// A time over the first dump's.
+fn ratio(ns: Option<i64>, first: Option<i64>) -> String {
     match (ns, first) {
-        (Some(ns), Some(first)) if first > 0 => {
-            let ratio = ns as f64 / first as f64;
-            let class = match ratio {
-                r if r > 1.01 => "more",
-                r if r < 0.99 => "less",
-                _ => "",
-            };
-            let _ = write!(text, "<td class=\"{class}\" data-v=\"{ratio}\">{ratio:.3}");
-        }
-        _ => *text += "<td data-v=\"-1\">",
+        (Some(ns), Some(first)) if first > 0 => format!("{:.3}", ns as f64 / first as f64),
+        _ => String::new(),
     }
 }
 
@@ -203,13 +183,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_of_the_first() {
-        let cell = |ns, first| {
-            let mut text = String::new();
-            ratio_cell(&mut text, ns, first);
-            text
-        };
-        assert!(cell(Some(110), Some(100)).contains("class=\"more\""));
-        assert!(cell(Some(100), Some(100)).ends_with(">1.000"));
-        assert_eq!(cell(Some(1), None), "<td data-v=\"-1\">");
+        assert_eq!(ratio(Some(110), Some(100)), "1.100");
+        assert_eq!(ratio(Some(1), None) + &ratio(None, Some(1)), "");
     }
 }

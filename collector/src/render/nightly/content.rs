@@ -9,7 +9,7 @@ use crate::nightly::again_name;
 use crate::nightly::digest::OperatorTime;
 use crate::nightly::report::{JobReport, NightlyReport, NightlyState, NotCompared};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
-use crate::render::page::Section;
+use opreport::page::Section;
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;

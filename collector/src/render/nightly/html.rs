@@ -1,11 +1,11 @@
 //! The summary of a nightly run as one HTML file that needs no other file and no network.
 
 use opreport::html::escape;
+use opreport::page::{end_page, section_html, titled_head};
 
 use super::content::content;
 use super::plot::ratios;
 use crate::nightly::report::NightlyReport;
-use crate::render::page::{end_page, page_head, section_html};
 
 /// The summary as a page.
 pub fn nightly_html(report: &NightlyReport) -> String {
@@ -15,7 +15,7 @@ pub fn nightly_html(report: &NightlyReport) -> String {
     } else {
         "good"
     };
-    let mut out = page_head(&title);
+    let mut out = titled_head(&title);
     for (place, sentence) in headline.iter().enumerate() {
         let class = match place {
             0 => format!(" class=\"lead {tone}\""),

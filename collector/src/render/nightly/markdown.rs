@@ -2,7 +2,8 @@
 
 use super::content::content;
 use crate::nightly::report::NightlyReport;
-use crate::render::page::{escape_markdown, section_markdown};
+use opreport::page::section_markdown;
+use opreport::table::escape_markdown;
 
 /// The summary in Markdown.
 pub fn nightly_markdown(report: &NightlyReport) -> String {

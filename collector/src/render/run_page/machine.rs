@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use opreport::units;
 
 use super::SHOWN;
-use crate::render::page::Section;
 use crate::run_report::{Noise, RunOverview};
+use opreport::page::Section;
 
 /// What disturbed the times, and rows that physics forbids.
 pub(super) fn noise(run: &RunOverview) -> Section {

@@ -9,11 +9,12 @@ use opdata::Status;
 use opdata::contract::Level;
 use opdata::roofline::Roof;
 use opreport::html::escape;
+use opreport::page::{Section, end_page, section_html, section_markdown, titled_head};
+use opreport::table::escape_markdown;
 use opreport::units;
 use serde_json::{Value, json};
 
 use super::compare::{busy, estimate, noise as noise_words, operator, probability, word};
-use super::page::{Section, end_page, escape_markdown, page_head, section_html, section_markdown};
 use super::profile::standing_json;
 use crate::compare::{Comparison, Verdict};
 use crate::run_report::curves::PAYS;
@@ -25,7 +26,7 @@ const SHOWN: usize = 40;
 /// The report as one HTML file that needs no other.
 pub fn report_html(report: &RunReportData) -> String {
     let title = title(report);
-    let mut out = page_head(&title);
+    let mut out = titled_head(&title);
     for sentence in headline(report) {
         out.push_str(&format!("<p class=\"lead\">{}</p>\n", escape(&sentence)));
     }

@@ -9,7 +9,7 @@ use opreport::units;
 
 use crate::compare::{Change, Comparison};
 use crate::render::compare::operator;
-use crate::render::page::ratio_line;
+use crate::render::compare::ratio_line;
 use crate::run_report::CountOfRow;
 use crate::run_report::curves::{Curve, Heat};
 

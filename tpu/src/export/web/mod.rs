@@ -12,8 +12,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use opreport::html::escape;
-
+use opreport::html::data_element;
+use opreport::page::page_head;
 use opreport::units::{count as counted, plural, time};
 
 use crate::analysis::gaps::find;
@@ -25,7 +25,7 @@ use crate::error::{Result, io_at};
 use crate::profile::Profile;
 use columns::{Names, block_ns, columns};
 
-const PAGE: &str = include_str!("page.html");
+const BODY: &str = include_str!("body.html");
 const STYLE: &str = include_str!("page.css");
 const DRAW: &str = include_str!("draw.js");
 const TABLES: &str = include_str!("tables.js");
@@ -41,17 +41,18 @@ pub const MOST_COMMANDS: usize = 1_200_000;
 /// # Errors
 /// The file cannot be written.
 pub fn write(profile: &Profile, summary: &Summary, most: usize, path: &Path) -> Result<()> {
-    let data = data(profile, summary, most);
     let title = format!("{} – TPU profile", profile.name());
-    // No text of a dump may end the script element that holds the data, nor begin another.
-    let text = data.to_string().replace('<', "\\u003c");
-    let page = PAGE
-        .replace("__TITLE__", &escape(&title))
-        .replace("__STYLE__", STYLE)
-        .replace("__DRAW__", DRAW)
-        .replace("__TABLES__", TABLES);
-    let (head, tail) = page.rsplit_once("__DATA__").unwrap_or((&page, ""));
-    std::fs::write(path, [head, &text, tail].concat()).map_err(io_at(path, "cannot write"))
+    let data = data_element("id=\"data\"", &data(profile, summary, most));
+    let page = [
+        &page_head(&title, STYLE),
+        BODY,
+        &data,
+        "<script>\n",
+        DRAW,
+        TABLES,
+        "</script></body></html>\n",
+    ];
+    std::fs::write(path, page.concat()).map_err(io_at(path, "cannot write"))
 }
 
 fn data(profile: &Profile, summary: &Summary, most: usize) -> Value {

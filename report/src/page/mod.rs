@@ -1,13 +1,10 @@
 //! Pages of sections, each with sentences, a table and pictures: as HTML that needs no other file and no network, and in
-//! Markdown. Sections fold; long tables can be filtered and sorted.
+//! Markdown. Sections fold; long tables can be filtered and sorted. A page that draws by itself takes only the head and
+//! [`data_element`](crate::html::data_element).
 
-use opreport::chart::{CHART_SCRIPT, CHART_STYLE};
-use opreport::html::escape;
-use opreport::svg::RatioLine;
-pub(super) use opreport::table::escape_markdown;
-
-use super::compare::{estimate, word};
-use crate::compare::{Change, Verdict};
+use crate::chart::{CHART_SCRIPT, CHART_STYLE};
+use crate::html::escape;
+use crate::table::escape_markdown;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--bad:#c0392b;--good:#1e8449;--dim:#888}\
@@ -28,15 +25,17 @@ td:not(.n),th{white-space:normal;overflow-wrap:anywhere}}";
 
 /// A part of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Section {
+pub struct Section {
     /// Its heading.
     pub title: String,
     /// Sentences above the table.
     pub text: Vec<String>,
     /// Headings of the table; those that begin with `#` are of numbers.
-    pub head: Vec<&'static str>,
+    pub head: Vec<String>,
     /// The table's rows.
     pub rows: Vec<Vec<String>>,
+    /// Addresses that the first cells of the rows lead to; empty if they lead nowhere.
+    pub links: Vec<String>,
     /// Pictures as SVG elements, below the table; Markdown leaves them out.
     pub pictures: Vec<String>,
 }
@@ -57,8 +56,8 @@ impl Section {
     }
 
     /// With a table.
-    pub fn table(mut self, head: &[&'static str], rows: Vec<Vec<String>>) -> Section {
-        self.head = head.to_vec();
+    pub fn table(mut self, head: &[&str], rows: Vec<Vec<String>>) -> Section {
+        self.head = head.iter().map(|&name| name.to_owned()).collect();
         self.rows = rows;
         self
     }
@@ -87,18 +86,23 @@ impl Section {
     }
 }
 
-/// The head of a page, up to its title.
-pub(super) fn page_head(title: &str) -> String {
+/// The head of a page, up to its body.
+pub fn page_head(title: &str, style: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n",
+         <title>{title}</title><style>{STYLE}{style}</style></head><body>\n",
         title = escape(title)
     )
 }
 
+/// The head of a page and its title.
+pub fn titled_head(title: &str) -> String {
+    format!("{}<h1>{}</h1>\n", page_head(title, ""), escape(title))
+}
+
 /// Adds the end of a page: what filters and sorts its tables, and draws its charts if it has any.
-pub(super) fn end_page(page: &mut String) {
+pub fn end_page(page: &mut String) {
     if page.contains("class=\"chart\"") {
         page.push_str(&format!(
             "<style>{CHART_STYLE}</style><script>{CHART_SCRIPT}</script>"
@@ -115,7 +119,7 @@ pub(super) fn end_page(page: &mut String) {
 const FILTERED: usize = 10;
 
 /// A section as HTML.
-pub(super) fn section_html(section: &Section) -> String {
+pub fn section_html(section: &Section) -> String {
     let title = escape(&section.title);
     let mut out = format!("<details open><summary><h2>{title}</h2></summary>\n");
     for sentence in &section.text {
@@ -145,10 +149,15 @@ fn table_html(section: &Section) -> String {
         out.push_str(&format!("<th{}>{}</th>", class(head, name), escape(name)));
     }
     out.push_str("</tr></thead><tbody>\n");
-    for row in &section.rows {
+    for (number, row) in section.rows.iter().enumerate() {
         out.push_str("<tr>");
+        let mut link = section.links.get(number);
         for (cell, head) in row.iter().zip(&section.head) {
-            out.push_str(&format!("<td{}>{}</td>", class(head, cell), escape(cell)));
+            let text = match link.take() {
+                Some(to) => format!("<a href=\"{}\">{}</a>", escape(to), escape(cell)),
+                None => escape(cell),
+            };
+            out.push_str(&format!("<td{}>{text}</td>", class(head, cell)));
         }
         out.push_str("</tr>\n");
     }
@@ -168,7 +177,7 @@ fn class(head: &str, text: &str) -> &'static str {
 }
 
 /// A section in Markdown.
-pub(super) fn section_markdown(section: &Section) -> String {
+pub fn section_markdown(section: &Section) -> String {
     let mut out = format!("\n## {}\n", section.title);
     for sentence in &section.text {
         out.push_str(&format!("\n{}\n", escape_markdown(sentence)));
@@ -198,18 +207,25 @@ pub(super) fn section_markdown(section: &Section) -> String {
     out
 }
 
-/// A change as a line of a picture of ratios.
-pub(super) fn ratio_line(change: &Change, label: String) -> RatioLine {
-    RatioLine {
-        label,
-        verdict: word(change.verdict),
-        colour: match change.verdict {
-            Verdict::Regression => "var(--bad)",
-            Verdict::Improvement => "var(--good)",
-            _ => "var(--dim)",
-        },
-        ratio: change.ratio.value,
-        interval: (change.ratio.low, change.ratio.high),
-        value: estimate(&change.ratio),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_leads_where_its_link_says_and_no_text_is_markup() {
+        let section = Section {
+            links: vec!["./a%20b".to_owned()],
+            ..Section::new("<t>").table(
+                &["name", "#n"],
+                vec![
+                    vec!["<a>".to_owned(), "1".to_owned()],
+                    vec!["b".to_owned(), "2".to_owned()],
+                ],
+            )
+        };
+        let html = section_html(&section);
+        assert!(html.contains("<td><a href=\"./a%20b\">&lt;a&gt;</a></td><td class=\"n\">1</td>"));
+        assert!(html.contains("<td>b</td><td class=\"n\">2</td>"));
+        assert!(html.contains("<h2>&lt;t&gt;</h2>"));
     }
 }
