@@ -10,7 +10,7 @@ use crate::matching::bind::{Binding, Bound, bind, doubt};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
-use crate::matching::stream::{Completeness, Stream, Trust};
+use crate::matching::stream::{Completeness, Stream};
 use crate::matching::timeline::{Stretch, Timeline};
 use crate::report::{Engine, StreamCounts};
 
@@ -53,21 +53,10 @@ impl Given {
         self.bound.iter().filter(guessed).count()
     }
 
-    /// Whether the command of any record is certain.
-    pub fn any_certain(&self) -> bool {
-        let certain = |b: &Bound| b.certainty == Certainty::Matched;
-        self.bound.iter().any(certain)
-    }
-
     /// Whether commands have no record.
     pub fn lacks_records(&self) -> bool {
         let lacks = |binding: &Binding| binding.commands_used < binding.commands;
         self.bindings.iter().any(lacks)
-    }
-
-    /// Whether sections lack records for some of their commands.
-    pub fn has_gaps(&self) -> bool {
-        self.bindings.iter().any(|binding| !binding.gaps.is_empty())
     }
 
     /// Sections whose ids go on in the next, and when that one's first record ran.
@@ -85,23 +74,14 @@ impl Given {
         self.bindings.iter().any(|binding| binding.misfit)
     }
 
-    /// Sections of records, and of commands as far as known.
-    pub fn sections(&self) -> Option<(usize, usize)> {
-        self.bindings.first().map(|binding| binding.sections)
+    /// Sections, if each record has its command and each command its record.
+    pub fn whole_sections(&self) -> Option<usize> {
+        self.bindings.first()?.whole_sections
     }
 
-    /// Turns certain matches into guesses: in the sections whose records and commands run side by side, except those that
-    /// are `believed`; in all sections if there are none.
-    pub fn doubt_sections(&mut self, believed: impl Fn(usize) -> bool) {
-        let in_step = match self.bindings.first() {
-            Some(binding) if !binding.in_step.is_empty() => binding.in_step.clone(),
-            _ => vec![(0..self.bound.len(), false)],
-        };
-        for (section, (records, _)) in in_step.into_iter().enumerate() {
-            if !believed(section) {
-                doubt(&mut self.bound[records]);
-            }
-        }
+    /// Makes what is certain a guess.
+    pub fn doubt(&mut self) {
+        doubt(&mut self.bound);
     }
 
     /// When commands ran, as far as it is certain.
@@ -124,10 +104,6 @@ pub(super) struct Giving<'a> {
     pub latest: bool,
     /// The stream's counts so far.
     pub counts: &'a StreamCounts,
-    /// When another engine of the core did what.
-    pub other: Option<&'a Timeline>,
-    /// Whether commands are missing.
-    pub trust: Trust,
 }
 
 impl Commands {
@@ -209,7 +185,6 @@ impl Commands {
             record_file: &giving.file.file,
             base: 0,
             mhz: giving.mhz,
-            other: giving.other,
             anchor: if giving.lapped {
                 Anchor::End
             } else {
@@ -224,7 +199,6 @@ impl Commands {
             } else {
                 Completeness::Open
             },
-            trust: giving.trust,
         };
         let lengths = Table::of(giving.global.chip).lengths(stream.unit());
         let counted = counted(&self.descriptors, records, &lengths, |block, record| {

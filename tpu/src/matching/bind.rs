@@ -4,18 +4,15 @@
 //! where commands are missing is there a choice; then the counters of DMA records (which memory they wrote) decide as
 //! far as they can, and what they leave open is marked as guessed.
 
-use std::ops::Range;
-
-use crate::input::nodes::{Command, Origin, Tags};
-use crate::matching::certain::{Group, Groups, groups};
+use crate::input::nodes::{Command, Tags};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
-use crate::matching::repair::adopt;
+use crate::matching::pairing::{Group, Pairing, pair};
+use crate::matching::recovery::shift::split;
 use crate::matching::sections::{
     Anchor, CommandSection, Mended, correspond_shifted, of_commands, of_records,
 };
-use crate::matching::shift::split;
-use crate::matching::stream::{Completeness, Stream, Trust};
+use crate::matching::stream::{Completeness, Stream};
 use crate::matching::timeline::{Stretch, Timeline};
 
 /// What one record was given.
@@ -59,13 +56,10 @@ pub struct Binding {
     pub contradictions: u64,
     /// When sections whose records are certain ran.
     pub timeline: Timeline,
-    /// Sections of records, and of commands as far as known.
-    pub sections: (usize, usize),
-    /// Records of each section if they are in step with the commands' although some are lost, and whether they fit
-    /// exactly.
-    pub in_step: Vec<(Range<usize>, bool)>,
     /// Whether commands must be missing.
     pub misfit: bool,
+    /// Sections, if each record has its command and each command its record.
+    pub whole_sections: Option<usize>,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
     /// Sections whose ids go on in the next, and when that one's first record ran: all of the one's end and of the other's
@@ -143,25 +137,25 @@ pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Bi
 
 fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Binding {
     let (record_sections, mended) = of_records(records);
-    let Groups {
-        sections,
+    let mut sections = of_commands(commands);
+    let mut resets_lost = 0;
+    if let (Some(r), Some(c)) = (record_sections.first(), sections.first_mut())
+        && stream.anchor == Anchor::Start
+        && r.low < c.first
+    {
+        // The reset between preamble and program is lost.
+        c.first = 0;
+        resets_lost = 1;
+    }
+    let Pairing {
         groups,
         mut certain,
-        in_step,
         misfit,
-        resets_lost,
-    } = groups(stream, records, &record_sections, commands);
+        is_whole,
+    } = pair(stream, records, &record_sections, commands, &sections);
     for mended in &mended {
         certain[mended.place] = false;
     }
-    let mut adopted = Vec::new();
-    let commands = if commands.iter().any(|c| c.origin == Origin::Restored) {
-        adopted.extend_from_slice(commands);
-        adopt(&mut adopted, &sections);
-        &adopted
-    } else {
-        commands
-    };
     let mut binding = Binding {
         bound: vec![Bound::UNMATCHED; records.len()],
         before: 0,
@@ -172,9 +166,9 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         mended,
         contradictions: 0,
         timeline: Timeline::default(),
-        sections: (record_sections.len(), sections.len()),
-        in_step,
-        misfit,
+        // One reset is for all engines: if this one's is lost, so are others'.
+        misfit: misfit || resets_lost > 0,
+        whole_sections: is_whole.then_some(sections.len()),
         resets_lost,
         run_over: Vec::new(),
         elsewhere: groups.first().map(|group| group.shift.is_some()),
@@ -294,8 +288,6 @@ impl Parts<'_> {
             }
             return;
         }
-        let doubted = stream.trust != Trust::Whole;
-        let sure = |place: usize| !doubted && sure(place);
         self.bind_shifted(group, zero, &clash, &sure, binding);
     }
 

@@ -12,7 +12,7 @@ use crate::matching::bind::{Bound, bind};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
-use crate::matching::stream::{Completeness, Stream, Trust};
+use crate::matching::stream::{Completeness, Stream};
 use crate::report::{Engine, Fate};
 
 /// Ids that fall by more than this start a new launch. Less is disorder if the record overlaps those before it: the port
@@ -151,12 +151,10 @@ pub fn bind_port(
             record_file: file,
             base: 1,
             mhz: chip.spec().dma_mhz,
-            other: None,
             anchor: Anchor::Start,
             latest: false,
             fit,
             records: Completeness::Open,
-            trust: Trust::Whole,
         };
         let mut binding = bind(&stream, &mut records.to_vec(), list);
         if core.nodes_doubtful || binding.misfit {

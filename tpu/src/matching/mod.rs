@@ -4,25 +4,18 @@
 //! - [`order`] sorts the records of one engine by time and sets impossible ones aside.
 //! - [`sync`] finds the marks that frame a profile.
 //! - [`sections`] cuts records and commands where their ids fall.
-//! - `repair` and `shift` undo what lost nodes did to sections.
-//! - `certain` pairs sections and says whether the pairing is certain: by order (`embed`), by what another engine did at the time
-//!   ([`timeline`]), or, where commands are lost, because no other pairing comes near (`doubted`, `strict`).
+//! - `pairing` pairs sections of records and of commands, which correspond one to one in a whole dump. Of other dumps
+//!   `recovery` pairs what it can and says what is certain of it.
 //! - [`bind`] gives each record of a [`stream`] its command by id; [`cdma`] does so for ports, which several cores feed.
-//!
-//! `proof` states what a certain pairing has to satisfy.
+//! - [`timeline`] checks what two engines of a core did by when they did it.
 
 pub mod bind;
 pub mod cdma;
-mod certain;
-mod doubted;
-mod embed;
 pub mod event;
 pub mod order;
-mod proof;
-mod repair;
+mod pairing;
+mod recovery;
 pub mod sections;
-mod shift;
 pub mod stream;
-mod strict;
 pub mod sync;
 pub mod timeline;

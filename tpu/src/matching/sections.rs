@@ -36,8 +36,6 @@ pub struct CommandSection {
     pub count: u64,
     /// Id of its first command.
     pub first: u32,
-    /// Whether its borders are known.
-    pub sure: bool,
 }
 
 impl CommandSection {
@@ -121,7 +119,6 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
                 range: i..i + 1,
                 count: u64::from(count),
                 first: 0,
-                sure: true,
             });
             open = false;
             continue;
@@ -135,7 +132,6 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
                 range: i..i + 1,
                 count: 1,
                 first: command.id,
-                sure: true,
             }),
         }
         open = true;
@@ -271,7 +267,6 @@ mod tests {
                 range: 0..count as usize,
                 count,
                 first: 0,
-                sure: true,
             })
             .collect()
     }

@@ -13,7 +13,6 @@ use crate::matching::bind::Bound;
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, CommandSection, Fit};
-use crate::matching::timeline::Timeline;
 use crate::report::Engine;
 
 /// What the commands of a stream are and where they come from.
@@ -30,8 +29,6 @@ pub struct Stream<'a> {
     pub base: u32,
     /// Clock of the records in MHz.
     pub mhz: f64,
-    /// When another engine of the core did what, as far as it is certain.
-    pub other: Option<&'a Timeline>,
     /// Which ends belong together.
     pub anchor: Anchor,
     /// Whether the records are taken for the last commands if they can be, as a lapped ring leaves them.
@@ -40,19 +37,6 @@ pub struct Stream<'a> {
     pub fit: Fit,
     /// Whether records may be missing.
     pub records: Completeness,
-    /// Whether commands may be.
-    pub trust: Trust,
-}
-
-/// Whether commands are missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// Not that anybody knows: what does not fit are records.
-    Whole,
-    /// Some are, but no whole section of TIU or GDMA.
-    InStep,
-    /// At least this many whole sections are, and perhaps others.
-    Lost(usize),
 }
 
 /// What `global.profile` says of the number of records.
@@ -136,7 +120,7 @@ impl Stream<'_> {
         };
         let certainty = match (link, command.origin) {
             (Link::None, _) => Certainty::Unmatched,
-            (_, Origin::Uncounted | Origin::Unnamed) => Certainty::Guessed,
+            (_, Origin::Uncounted | Origin::Unnamed | Origin::Restored) => Certainty::Guessed,
             _ => Certainty::Matched,
         };
         Bound {

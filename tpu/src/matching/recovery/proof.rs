@@ -4,10 +4,8 @@
 //! records of one engine, or of words of the nodes, that is gone. So these must hold:
 //!
 //! - Commands that nothing shows to be lost are taken to be whole; then records are a subsequence of them, and one that has
-//!   the same section in the earliest and in the latest reading is proven (`embed`, `certain`).
+//!   the same section in the earliest and in the latest reading is proven ([`super::embed`]).
 //! - Unless commands of one section that nobody misses would save a loss of records: see [`Reading::doubt_skipped`].
-//! - Where commands are known to be lost, sections correspond in number and length in all engines (`doubted`), or no
-//!   alignment that is nearly as good pairs them otherwise (`strict`).
 //! - Ids stand where the hardware puts them: see [`Reading::doubt_stray`], and `sync` for the first record.
 //!
 //! Everything else is guessed.

@@ -16,8 +16,6 @@ pub(super) struct Embedding<'a> {
     pub sections: &'a [CommandSection],
     /// Id of a section's first command.
     pub base: u32,
-    /// Whether a record, by its place, may be of a section, by its number, for other reasons than ids.
-    pub allowed: &'a dyn Fn(usize, usize) -> bool,
 }
 
 /// Sections of each record: as early and as late as can be.
@@ -41,7 +39,6 @@ impl Embedding<'_> {
         let first = self.base.saturating_add(self.sections[section].first);
         let index = self.records[place].id.checked_sub(first);
         index.is_some_and(|i| u64::from(i) < self.sections[section].count)
-            && (self.allowed)(place, section)
     }
 
     fn earliest(&self) -> Option<Vec<u32>> {
@@ -108,7 +105,6 @@ mod tests {
             range: 0..count as usize,
             count,
             first: 0,
-            sure: true,
         };
         counts.iter().map(section).collect()
     }
@@ -128,7 +124,6 @@ mod tests {
             records: &records(ids),
             sections: &sections(counts),
             base: 0,
-            allowed: &|_, _| true,
         };
         embedding.bounds().map(|b| (b.earliest, b.latest))
     }
@@ -160,7 +155,6 @@ mod tests {
                 records: &records(ids),
                 sections: &list,
                 base: 0,
-                allowed: &|_, _| true,
             };
             embedding.suffix()
         };

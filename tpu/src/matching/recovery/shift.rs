@@ -1,7 +1,7 @@
 //! Where, in a section that lost commands, the numbers of the others begin to be shifted.
 
 /// Where a shift begins: as early as `earliest`, as late as `latest`, with this many clashes left.
-pub(super) struct Split {
+pub(in crate::matching) struct Split {
     /// The first index that may be shifted.
     pub earliest: i64,
     /// The first index that must be.
@@ -12,7 +12,7 @@ pub(super) struct Split {
 
 /// Before the border records have the command of their number, behind it the one `shift` before that; of `shift`
 /// records at the border (if it is more than 0) the commands are lost.
-pub(super) fn split(
+pub(in crate::matching) fn split(
     places: &[usize],
     index: &dyn Fn(usize) -> i64,
     shift: i64,
