@@ -1,16 +1,18 @@
 //! `opcollect apply`: a model compiled with the best schedules that the store knows.
 //!
-//! Operators are looked up by workload, target and machine. What has no schedule there gets that of the nearest workload of its
-//! kind, if that is possible and faster inside the model ([`nearest`]); else the default one, and is named, with how to get
-//! one. The model is checked, timed, and compared with default schedules in turn if that was asked for. It
+//! Operators are looked up by workload, target and machine, and take the schedule that is the fastest inside the model
+//! ([`inside`]). What has no schedule tries that of the nearest workload of its kind ([`nearest`]), else keeps the default
+//! one, and is named, with how to get one. The model is checked, timed, and compared with default schedules in turn if that was asked for. It
 //! can be written as a shared library that TVM's runtime loads, and as the scheduled module.
 
+mod inside;
 mod nearest;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use opengine::device::Conditions;
 use opengine::protocol::{Counting, Export, WholeModelSpec};
 use opengine::runner::Runner;
 use opengine::schedule::ScheduleSpec;
@@ -108,35 +110,15 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     let python = request.planned.python.as_deref();
     let imported = session.importer.import(&plan.model, python, &mut |_| {})?;
     let graph = &imported.graph;
-    let mut operators = known(plan, &imported, &target, &environment.env_hash)?;
     let jobs = session.environment().state.cores_usable as usize;
     let folder = scratch()?;
     let mut own = runner(plan, &imported, &target, jobs, session, folder.path())?;
-    let at = model_conditions(plan)
-        .into_iter()
-        .rfind(|at| at.threads == threads)
-        .context("no threads")?;
+    let at = most_threads(plan)?;
     session
         .progress
-        .working("building the model and checking its output");
+        .working("building the model with its best schedules and checking its output");
     let machine = &environment.env_hash;
-    nearest::fill(plan, graph, &target, machine, own.as_mut(), &mut operators)?;
-    if operators.iter().any(|operator| operator.is_nearest) {
-        let spec = |operators: &[Applied]| WholeModelSpec {
-            graph: graph.clone(),
-            jobs,
-            schedules: schedules(graph, operators),
-            export: None,
-            watch_tasks: false,
-        };
-        let exact = nearest::without(&operators);
-        let with = spec(&operators);
-        measure(own.as_mut(), with, plan, &at, graph, &mut operators)?;
-        let mut before = exact.clone();
-        let without = spec(&exact);
-        measure(own.as_mut(), without, plan, &at, graph, &mut before)?;
-        nearest::keep_faster(&mut operators, &before);
-    }
+    let mut operators = fastest_inside(plan, &imported, &target, machine, jobs, own.as_mut())?;
     let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
     let spec = WholeModelSpec {
         graph: graph.clone(),
@@ -218,7 +200,7 @@ fn store(plan: &Plan) -> anyhow::Result<Store> {
     }
 }
 
-/// What the store knows of each operator, at the most threads of a plan.
+/// The best schedule that the store knows of each operator, at the most threads of a plan, and others to try.
 ///
 /// # Errors
 /// There is no store, or it cannot be read.
@@ -227,7 +209,7 @@ fn known(
     imported: &Imported,
     target: &serde_json::Value,
     machine: &str,
-) -> anyhow::Result<Vec<Applied>> {
+) -> anyhow::Result<(Vec<Applied>, Vec<Vec<Entry>>)> {
     let mut store = store(plan)?;
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
     let mut module = None;
@@ -243,17 +225,67 @@ fn known(
             let hash = workload_hash(&module.prim_func(&operator.symbol)?)?;
             best = store.best(&workload_key(&hash), target, machine, None, usize::MAX)?;
         }
-        anyhow::Ok(Applied {
+        best.retain(|entry| applies(plan, entry));
+        let mut finalists = inside::finalists(best).into_iter();
+        let applied = Applied {
             name: operator.name.clone(),
             workload,
             count: operator.count,
             flops: operator.count * operator.flops,
             in_model_ns: None,
-            entry: best.into_iter().find(|entry| applies(plan, entry)),
+            entry: finalists.next(),
             is_nearest: false,
-        })
+        };
+        anyhow::Ok((applied, finalists.collect()))
     };
     imported.graph.operators.iter().map(&mut of).collect()
+}
+
+/// The operators of a model, each with the schedule of the store that is the fastest inside the model, at the most threads
+/// of a plan.
+///
+/// # Errors
+/// There is no store, it cannot be read, or the model cannot be built or measured.
+fn fastest_inside(
+    plan: &Plan,
+    imported: &Imported,
+    target: &serde_json::Value,
+    machine: &str,
+    jobs: usize,
+    runner: &mut dyn Runner,
+) -> anyhow::Result<Vec<Applied>> {
+    let graph = &imported.graph;
+    let at = most_threads(plan)?;
+    let (mut operators, mut others) = known(plan, imported, target, machine)?;
+    nearest::fill(
+        plan,
+        graph,
+        target,
+        machine,
+        runner,
+        &operators,
+        &mut others,
+    )?;
+    inside::choose(&mut operators, &others, &mut |operators| {
+        let spec = WholeModelSpec {
+            graph: graph.clone(),
+            jobs,
+            schedules: schedules(graph, operators),
+            export: None,
+            watch_tasks: false,
+        };
+        let (latency_ns, _) = measure(runner, spec, plan, &at, graph, operators)?;
+        Ok(latency_ns)
+    })?;
+    Ok(operators)
+}
+
+/// The conditions of a whole model at the most threads of a plan.
+fn most_threads(plan: &Plan) -> anyhow::Result<Conditions> {
+    let most = plan.threads.iter().max();
+    let all = model_conditions(plan).into_iter();
+    let mut own = all.filter(|at| Some(&at.threads) == most);
+    own.next_back().context("no threads")
 }
 
 /// Whether this version can make an entry's schedule: a store of several versions may have knobs that it does not know.
@@ -265,17 +297,19 @@ fn applies(plan: &Plan, entry: &Entry) -> bool {
     }
 }
 
-/// The best known schedules of a model's operators, by function, at the most threads of a plan.
+/// The schedules of the store that a model's operators are the fastest with, by function, at the most threads of a plan.
 ///
 /// # Errors
-/// There is no store, or it cannot be read.
+/// There is no store, it cannot be read, or the model cannot be built or measured.
 pub(crate) fn known_schedules(
     plan: &Plan,
     imported: &Imported,
     target: &serde_json::Value,
     machine: &str,
+    jobs: usize,
+    runner: &mut dyn Runner,
 ) -> anyhow::Result<BTreeMap<String, ScheduleSpec>> {
-    let known = known(plan, imported, target, machine)?;
+    let known = fastest_inside(plan, imported, target, machine, jobs, runner)?;
     Ok(schedules(&imported.graph, &known))
 }
 
@@ -336,7 +370,7 @@ fn measure(
     runner: &mut dyn Runner,
     spec: WholeModelSpec,
     plan: &Plan,
-    at: &opengine::device::Conditions,
+    at: &Conditions,
     graph: &Graph,
     operators: &mut [Applied],
 ) -> anyhow::Result<(f64, String)> {

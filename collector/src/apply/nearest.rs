@@ -1,8 +1,8 @@
 //! Schedules of other workloads for operators that the store does not know: before any trial, the best schedule of the nearest
 //! workload of the same kind.
 //!
-//! Near is what has similar shapes. A schedule is taken if its knobs are a point of the operator's own space. Whether it is
-//! faster than the default one is measured inside the model, and only then it stays.
+//! Near is what has similar shapes. A schedule is tried if its knobs are a point of the operator's own space; it stays if
+//! it is faster than the default one inside the model ([`super::inside`]).
 
 use anyhow::anyhow;
 use opengine::runner::Runner;
@@ -12,11 +12,9 @@ use serde_json::Value;
 use super::Applied;
 use crate::plan::Plan;
 use crate::propose::Grid;
+use crate::store::Entry;
 
-/// A schedule of another workload stays if it takes at most this share of the default one's time: less is noise.
-const FASTER: f64 = 0.97;
-
-/// Gives operators without a schedule that of the nearest workload.
+/// Adds the schedule of the nearest workload to what operators without a schedule try.
 ///
 /// # Errors
 /// The store cannot be read, or the operators' spaces cannot be described.
@@ -26,7 +24,8 @@ pub(super) fn fill(
     target: &Value,
     machine: &str,
     runner: &mut dyn Runner,
-    operators: &mut [Applied],
+    operators: &[Applied],
+    others: &mut [Vec<Entry>],
 ) -> anyhow::Result<()> {
     let missing: Vec<usize> = (0..operators.len())
         .filter(|&o| operators[o].entry.is_none())
@@ -49,62 +48,10 @@ pub(super) fn fill(
         let near = near
             .into_iter()
             .filter(|entry| entry.key.threads == threads);
-        let fits = |entry: &crate::store::Entry| grid.point_of(&entry.choice).is_some();
+        let fits = |entry: &Entry| grid.point_of(&entry.choice).is_some();
         if let Some(entry) = near.into_iter().find(fits) {
-            operators[o].entry = Some(entry);
-            operators[o].is_nearest = true;
+            others[o].push(entry);
         }
     }
     Ok(())
-}
-
-/// The same operators with schedules of their own workloads alone.
-pub(super) fn without(operators: &[Applied]) -> Vec<Applied> {
-    let mut exact = operators.to_vec();
-    for operator in exact.iter_mut().filter(|operator| operator.is_nearest) {
-        operator.entry = None;
-        operator.is_nearest = false;
-    }
-    exact
-}
-
-/// Takes schedules of other workloads back where they are not faster inside the model than `before`, without them.
-pub(super) fn keep_faster(operators: &mut [Applied], before: &[Applied]) {
-    for (operator, before) in operators.iter_mut().zip(before) {
-        let faster = operator
-            .in_model_ns
-            .zip(before.in_model_ns)
-            .is_some_and(|(after, before)| after <= before * FASTER);
-        if operator.is_nearest && !faster {
-            operator.entry = None;
-            operator.is_nearest = false;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_schedule_of_another_workload_stays_only_where_it_is_faster() {
-        let operator = |in_model_ns, is_nearest| Applied {
-            name: "dense".to_owned(),
-            workload: "w".to_owned(),
-            count: 1,
-            flops: 1,
-            in_model_ns: Some(in_model_ns),
-            entry: Some(crate::store::testing::entry("w", 1, 5.0)),
-            is_nearest,
-        };
-        let mut after = [
-            operator(50.0, true),
-            operator(99.0, true),
-            operator(120.0, false),
-        ];
-        let before = [100.0, 100.0, 100.0].map(|ns| operator(ns, false));
-        keep_faster(&mut after, &before);
-        let kept = after.map(|operator| (operator.entry.is_some(), operator.is_nearest));
-        assert_eq!(kept, [(true, true), (false, false), (true, false)]);
-    }
 }

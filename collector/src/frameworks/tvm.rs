@@ -54,7 +54,14 @@ impl Tvm {
         let jobs = environment.state.cores_usable as usize;
         let mut runner = runner(plan, &imported, &target, jobs, session, scratch)?;
         let schedules = match tuned {
-            true => known_schedules(plan, &imported, &target, &environment.env_hash)?,
+            true => known_schedules(
+                plan,
+                &imported,
+                &target,
+                &environment.env_hash,
+                jobs,
+                runner.as_mut(),
+            )?,
             false => BTreeMap::new(),
         };
         let graph = imported.graph;
