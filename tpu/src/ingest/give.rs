@@ -141,11 +141,11 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
     // The nodes of all engines stand in one block; a lost descriptor shifts all others of its engine.
     let missing = nodes_are_missing(binder.parts, stages, &given) && !are_whole(&given);
     for (stage, given) in stages.iter().zip(&mut given) {
-        if if stage.commands.are_nodes() {
-            missing
-        } else {
-            given.misfit()
-        } {
+        let is_doubtful = match stage.commands.are_nodes() {
+            true => missing,
+            false => given.misfit(),
+        };
+        if is_doubtful {
             given.doubt();
         }
     }
