@@ -2,8 +2,8 @@
 //!
 //! Alone an operator finds more in the caches than it does in the model, however the caches are prepared, so that another
 //! schedule may be the fastest there. The model is therefore built with the operators' best schedules, then with their
-//! second ones, and so on. Each operator keeps the schedule that it was the fastest with, if the model as a whole is faster
-//! with them: a machine that others disturb in between would choose by chance.
+//! second ones, and so on, and with the default ones. Each operator keeps the schedule that it was the fastest with, if the
+//! model as a whole is faster with them: a machine that others disturb in between would choose by chance.
 
 use super::Applied;
 use crate::store::Entry;
@@ -14,6 +14,9 @@ const OF_EACH_STATE: usize = 3;
 const FASTER: f64 = 0.97;
 /// Times that the model is measured with the first schedules and with those chosen, in turn; the least of each counts.
 const TURNS: usize = 2;
+
+/// What an operator tries in place of its schedule, one after the other; none stands for the default schedule.
+pub(super) type Others = Vec<Option<Entry>>;
 
 /// The schedules to try of those that the store knows, the fastest first: a few measured in each state of the caches.
 pub(super) fn finalists(known: Vec<Entry>) -> Vec<Entry> {
@@ -37,7 +40,7 @@ pub(super) fn finalists(known: Vec<Entry>) -> Vec<Entry> {
 /// The model cannot be built or measured with the schedules it has.
 pub(super) fn choose(
     operators: &mut [Applied],
-    others: &[Vec<Entry>],
+    others: &[Others],
     measure: &mut dyn FnMut(&mut [Applied]) -> anyhow::Result<f64>,
 ) -> anyhow::Result<()> {
     let rounds = others.iter().map(Vec::len).max().unwrap_or(0);
@@ -49,10 +52,15 @@ pub(super) fn choose(
     for round in 0..rounds {
         let mut trial = operators.to_vec();
         for (operator, others) in trial.iter_mut().zip(others) {
-            if let Some(other) = others.get(round) {
-                // An operator without a schedule tries those of other workloads.
-                operator.is_nearest |= operator.entry.is_none();
-                operator.entry = Some(other.clone());
+            match others.get(round) {
+                Some(Some(other)) => {
+                    // An operator without a schedule tries those of other workloads.
+                    operator.is_nearest |= operator.entry.is_none();
+                    operator.entry = Some(other.clone());
+                    operator.takes_default = false;
+                }
+                Some(None) => operator.takes_default = true,
+                None => {}
             }
         }
         // What cannot be built or computes something else inside the model is passed over.
@@ -61,15 +69,13 @@ pub(super) fn choose(
         }
         for (operator, trial) in operators.iter_mut().zip(trial) {
             let times = trial.in_model_ns.zip(operator.in_model_ns);
-            if operator.entry != trial.entry
-                && times.is_some_and(|(other, own)| other <= own * FASTER)
+            if !is_same(operator, &trial) && times.is_some_and(|(other, own)| other <= own * FASTER)
             {
                 *operator = trial;
             }
         }
     }
-    let is_same = |(a, b): (&Applied, &Applied)| a.entry == b.entry;
-    if operators.iter().zip(&first).all(is_same) {
+    if operators.iter().zip(&first).all(|(a, b)| is_same(a, b)) {
         return Ok(());
     }
     let (mut before, mut after) = (f64::INFINITY, f64::INFINITY);
@@ -81,6 +87,11 @@ pub(super) fn choose(
         operators.clone_from_slice(&first);
     }
     Ok(())
+}
+
+/// Whether an operator has the same schedule.
+fn is_same(a: &Applied, b: &Applied) -> bool {
+    a.entry == b.entry && a.takes_default == b.takes_default
 }
 
 #[cfg(test)]
@@ -97,6 +108,7 @@ mod tests {
             in_model_ns: None,
             entry,
             is_nearest: false,
+            takes_default: false,
         }
     }
 
@@ -109,9 +121,9 @@ mod tests {
             operator(None),
         ];
         let others = [
-            vec![entry("a", 1, 6.0), entry("a", 1, 7.0)],
-            vec![entry("b", 1, 6.0)],
-            vec![entry("near", 1, 6.0)],
+            vec![Some(entry("a", 1, 6.0)), Some(entry("a", 1, 7.0)), None],
+            vec![Some(entry("b", 1, 6.0))],
+            vec![Some(entry("near", 1, 6.0))],
             Vec::new(),
         ];
         // Inside the model the first operator is the fastest with its third schedule, the second with its first; the
@@ -136,13 +148,16 @@ mod tests {
             .map(|o| o.entry.as_ref().map(|e| e.time_ns));
         assert_eq!(times, [Some(7.0), Some(5.0), None, None]);
         assert_eq!(operators.map(|o| o.is_nearest), [false; 4]);
-        assert_eq!(builds, 3 + 2 * TURNS);
+        assert_eq!(builds, 4 + 2 * TURNS);
     }
 
     #[test]
     fn another_workloads_schedule_is_taken_if_it_is_faster_and_one_that_fails_is_not() {
         let mut operators = [operator(None)];
-        let others = [vec![entry("near", 1, 6.0), entry("broken", 1, 1.0)]];
+        let others = [vec![
+            Some(entry("near", 1, 6.0)),
+            Some(entry("broken", 1, 1.0)),
+        ]];
         choose(&mut operators, &others, &mut |trial| {
             let entry = trial[0].entry.as_ref();
             anyhow::ensure!(entry.is_none_or(|e| e.time_ns > 1.0), "does not build");
@@ -173,13 +188,29 @@ mod tests {
     #[test]
     fn what_makes_the_model_slower_as_a_whole_is_not_taken() {
         let mut operators = [operator(Some(entry("a", 1, 5.0)))];
-        choose(&mut operators, &[vec![entry("a", 2, 6.0)]], &mut |trial| {
-            let is_first = trial[0].entry.as_ref().is_some_and(|e| e.time_ns < 6.0);
-            // As if others had disturbed the first measurement of the operator alone.
-            trial[0].in_model_ns = Some(if is_first { 90.0 } else { 50.0 });
-            Ok(if is_first { 100.0 } else { 101.0 })
-        })
+        choose(
+            &mut operators,
+            &[vec![Some(entry("a", 2, 6.0))]],
+            &mut |trial| {
+                let is_first = trial[0].entry.as_ref().is_some_and(|e| e.time_ns < 6.0);
+                // As if others had disturbed the first measurement of the operator alone.
+                trial[0].in_model_ns = Some(if is_first { 90.0 } else { 50.0 });
+                Ok(if is_first { 100.0 } else { 101.0 })
+            },
+        )
         .unwrap();
         assert_eq!(operators[0].entry, Some(entry("a", 1, 5.0)));
+    }
+
+    #[test]
+    fn the_default_schedule_is_taken_where_it_is_faster_and_the_stores_is_kept_beside_it() {
+        let mut operators = [operator(Some(entry("a", 1, 5.0)))];
+        choose(&mut operators, &[vec![None]], &mut |trial| {
+            let ns = if trial[0].takes_default { 50.0 } else { 100.0 };
+            trial[0].in_model_ns = Some(ns);
+            Ok(ns)
+        })
+        .unwrap();
+        assert!(operators[0].takes_default && operators[0].entry.is_some());
     }
 }

@@ -55,10 +55,12 @@ pub struct Applied {
     pub flops: u64,
     /// Median time of one call inside the model, nanoseconds.
     pub in_model_ns: Option<f64>,
-    /// The schedule; none where the default one was taken.
+    /// The schedule of the store; none where it knows none.
     pub entry: Option<Entry>,
     /// Whether the schedule is that of another workload.
     pub is_nearest: bool,
+    /// Whether the default schedule was taken, because it is faster inside the model.
+    pub takes_default: bool,
 }
 
 /// A model with the schedules of the store.
@@ -144,6 +146,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
                 .operators
                 .iter()
                 .zip(&operators)
+                .filter(|(_, applied)| !applied.takes_default)
                 .filter_map(|(operator, applied)| {
                     let entry = applied.entry.as_ref()?;
                     let spec = entry.spec()?;
@@ -209,7 +212,7 @@ fn known(
     imported: &Imported,
     target: &serde_json::Value,
     machine: &str,
-) -> anyhow::Result<(Vec<Applied>, Vec<Vec<Entry>>)> {
+) -> anyhow::Result<(Vec<Applied>, Vec<inside::Others>)> {
     let mut store = store(plan)?;
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
     let mut module = None;
@@ -235,8 +238,11 @@ fn known(
             in_model_ns: None,
             entry: finalists.next(),
             is_nearest: false,
+            takes_default: false,
         };
-        anyhow::Ok((applied, finalists.collect()))
+        let default = applied.entry.as_ref().map(|_| None);
+        let others = finalists.map(Some).chain(default).collect();
+        anyhow::Ok((applied, others))
     };
     imported.graph.operators.iter().map(&mut of).collect()
 }
@@ -359,6 +365,7 @@ fn needs_own_reducers(script: &str, trace: &serde_json::Value) -> bool {
 fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleSpec> {
     let operators = graph.operators.iter().zip(operators);
     operators
+        .filter(|(_, applied)| !applied.takes_default)
         .filter_map(|(operator, applied)| {
             Some((operator.symbol.clone(), applied.entry.as_ref()?.spec()?))
         })

@@ -10,6 +10,7 @@ use opmodels::Graph;
 use serde_json::Value;
 
 use super::Applied;
+use super::inside::Others;
 use crate::plan::Plan;
 use crate::propose::Grid;
 use crate::store::Entry;
@@ -25,7 +26,7 @@ pub(super) fn fill(
     machine: &str,
     runner: &mut dyn Runner,
     operators: &[Applied],
-    others: &mut [Vec<Entry>],
+    others: &mut [Others],
 ) -> anyhow::Result<()> {
     let missing: Vec<usize> = (0..operators.len())
         .filter(|&o| operators[o].entry.is_none())
@@ -50,7 +51,7 @@ pub(super) fn fill(
             .filter(|entry| entry.key.threads == threads);
         let fits = |entry: &Entry| grid.point_of(&entry.choice).is_some();
         if let Some(entry) = near.into_iter().find(fits) {
-            others[o].push(entry);
+            others[o].push(Some(entry));
         }
     }
     Ok(())

@@ -69,6 +69,7 @@ pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
     ]);
     for operator in &applied.operators {
         let schedule = match &operator.entry {
+            Some(_) if operator.takes_default => "default: faster in the model".to_owned(),
             Some(entry) if operator.is_nearest => {
                 format!("that of {} {}", entry.operator, entry.shapes)
             }
@@ -104,6 +105,13 @@ pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
     }
     if let Some(comparison) = &applied.comparison {
         out.push_str(&super::tuned::compared(comparison));
+    }
+    let default = applied.operators.iter().filter(|o| o.takes_default).count();
+    if default > 0 {
+        out.push_str(&format!(
+            "{} with the default schedule, which is faster there than those of the store\n",
+            units::plural(default as u64, "operator")
+        ));
     }
     let near = applied.operators.iter().filter(|o| o.is_nearest).count();
     if near > 0 {
@@ -143,6 +151,7 @@ pub fn applied_json(applied: &AppliedModel) -> Value {
             "in_model_ns": operator.in_model_ns,
             "schedule": operator.entry,
             "is_nearest": operator.is_nearest,
+            "takes_default": operator.takes_default,
         })
     };
     json!({
