@@ -135,11 +135,13 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
     let anchored = !binder.parts.port_anchors.is_empty();
     mend_first_ids(stages, &binder.records, anchored);
     let mut given = [&stages[0], &stages[1], &stages[2]].map(|stage| binder.bind(stage, false));
-    if !nodes_are_missing(binder.parts, stages, &given) {
+    let mut missing = nodes_are_missing(binder.parts, stages, &given);
+    if !missing {
         binder.take_ends(stages, &mut given);
+        missing = nodes_are_missing(binder.parts, stages, &given);
     }
     // The nodes of all engines stand in one block; a lost descriptor shifts all others of its engine.
-    let missing = nodes_are_missing(binder.parts, stages, &given) && !are_whole(&given);
+    missing &= !are_whole(&given);
     for (stage, given) in stages.iter().zip(&mut given) {
         let is_doubtful = match stage.commands.are_nodes() {
             true => missing,

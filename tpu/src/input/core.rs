@@ -50,8 +50,6 @@ pub struct CoreFile {
     pub runs: HashMap<(u32, u32, CommandUnitKey), (u32, u32)>,
     /// Names of kernel launches.
     pub scopes: Vec<String>,
-    /// Kernels without any command: by name, or by the numbers of batches that are left out.
-    pub kernels_without_commands: usize,
     /// Whether any command node was recorded.
     pub has_nodes: bool,
     /// Whether details of nodes were recorded.
@@ -64,10 +62,6 @@ pub struct CoreFile {
     pub hau_nodes: u64,
     /// Whether something in the nodes or their details is missing or damaged, so that more may be.
     pub nodes_doubtful: bool,
-    /// Whether commands without nodes stand where their details do.
-    pub nodes_restored: bool,
-    /// Whether details of nodes are lost.
-    pub details_lost: bool,
 }
 
 /// [`CommandUnit`] as a map's key.
@@ -95,15 +89,12 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
         pool: Vec::new(),
         runs: HashMap::new(),
         scopes: Vec::new(),
-        kernels_without_commands: 0,
         has_nodes: false,
         has_details: false,
         has_descriptors: [false; 3],
         has_commands: [false; 3],
         hau_nodes: 0,
         nodes_doubtful: false,
-        nodes_restored: false,
-        details_lost: false,
         file: SourceFile::nothing(path),
     };
     for block in &found {
@@ -248,9 +239,6 @@ fn read_nodes(
     core.nodes_doubtful = report.losses().count() > known;
     core.hau_nodes = nodes.hau;
     if let Some(plan) = plan {
-        core.nodes_restored = plan.restores();
-        // Where nodes are known to be lost, one without details is no double: its details are lost.
-        core.details_lost = plan.lacks_details() || !nodes.bad.is_empty() && plan.doubles();
         for list in [&mut nodes.tiu, &mut nodes.gdma, &mut nodes.sdma] {
             plan.decode(list, core);
         }
@@ -266,7 +254,6 @@ fn read_nodes(
     core.commands[2].nodes = nodes.sdma;
     core.cdma_commands = nodes.cdma;
     core.scopes = nodes.scopes;
-    core.kernels_without_commands = nodes.marks.idle_kernels() + nodes.marks.batches_skipped();
     Ok(())
 }
 

@@ -179,32 +179,12 @@ pub(crate) struct Plan {
     /// Commands without nodes: before which node they stand.
     pub(super) restored: Vec<(usize, Planned)>,
     pub(super) meanings: Vec<Meaning>,
-    /// Whether ids of details are missing.
-    pub(super) gaps: bool,
 }
 
 impl Plan {
     /// The n-th node; `None` if it is no command of its own.
     pub fn command(&self, node: usize) -> Option<Planned> {
         self.nodes.get(node).copied().flatten()
-    }
-
-    /// Whether details are missing or of no command.
-    pub fn lacks_details(&self) -> bool {
-        let lacks = |planned: &Planned| planned.detail == NONE;
-        self.gaps
-            || self.meanings.iter().any(Meaning::is_unreadable)
-            || self.nodes.iter().flatten().any(lacks)
-    }
-
-    /// Whether it has nodes that are no command of their own.
-    pub fn doubles(&self) -> bool {
-        self.nodes.iter().any(Option::is_none)
-    }
-
-    /// Whether it has commands whose nodes are lost.
-    pub fn restores(&self) -> bool {
-        !self.restored.is_empty()
     }
 
     /// The commands that stand before the n-th node although their own nodes are lost.

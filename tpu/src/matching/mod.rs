@@ -4,8 +4,8 @@
 //! - [`order`] sorts the records of one engine by time and sets impossible ones aside.
 //! - [`sync`] finds the marks that frame a profile.
 //! - [`sections`] cuts records and commands where their ids fall.
-//! - `pairing` pairs sections of records and of commands, which correspond one to one in a whole dump. Of other dumps
-//!   `recovery` pairs what it can and says what is certain of it.
+//! - `pairing` pairs sections of records and of commands, which correspond one to one in a whole dump. For other dumps
+//!   `recovery` pairs as many sections as possible, and marks the certain pairs.
 //! - [`bind`] gives each record of a [`stream`] its command by id; [`cdma`] does so for ports, which several cores feed.
 //! - [`timeline`] checks what two engines of a core did by when they did it.
 

@@ -48,7 +48,6 @@ pub(super) fn plan(
     if order == Order::Unknown {
         account.moved = 0;
     }
-    let gaps = order == Order::Counted && (0..).zip(&details).any(|(id, detail)| detail.id != id);
     let meanings: Vec<Meaning> = details.iter().map(|d| Meaning::of(chip, d)).collect();
     let as_they_come: Vec<Option<usize>> = (0..details.len()).map(Some).collect();
     let fits = |(&word, meaning): (&u32, &Meaning)| price(chip, word, Some(meaning)) == 0;
@@ -76,7 +75,6 @@ pub(super) fn plan(
         nodes,
         restored,
         meanings,
-        gaps,
     }
 }
 
