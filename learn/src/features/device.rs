@@ -69,7 +69,7 @@ pub(super) trait Nest {
     fn schedule(&self, query: &Query<'_>, threads: Option<f64>) -> Option<Schedule>;
 }
 
-/// A kind of device of which only the operator is known.
+/// A kind of device without features of its own.
 struct Other;
 
 impl DeviceFeatures for Other {}

@@ -112,7 +112,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         runs::describe(&mut values, row, &operator, machine.vector);
     }
     if is_on(Estimate::Windows) {
-        windows::describe(&mut values, row, &operator, &knobs, machine.vector);
+        windows::describe(&mut values, row, &operator, query.windows);
     }
     compiled::describe_resources(&mut values, row);
     if !is_default {

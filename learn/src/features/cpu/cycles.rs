@@ -46,7 +46,7 @@ const GATHERED: [f64; 2] = [2.1, 0.175];
 
 /// What one step of the reduction in a register tile takes, cycles.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::features) struct Step {
+pub(super) struct Step {
     /// All of it.
     pub all: f64,
     /// Its arithmetic alone.
@@ -81,11 +81,7 @@ impl Vectors {
 
 /// Cycles of all arithmetic of an operator of whose schedule nothing is known: at the peak where what is loaded is used again,
 /// else a vector, or under a stride a value, after the other. Windows take this many `vectors` for each result, where that is known.
-pub(in crate::features) fn unscheduled(
-    operator: &Operator,
-    core: Core,
-    vectors: Option<f64>,
-) -> f64 {
+pub(super) fn unscheduled(operator: &Operator, core: Core, vectors: Option<f64>) -> f64 {
     let lanes = core.unit.lanes() as f64;
     let values = operator.own_elements * operator.depth;
     match operator.class {
@@ -119,14 +115,14 @@ fn channel(values: f64, lanes: f64) -> f64 {
 
 impl CpuNest {
     /// Cycles of a piece of the parallel loop.
-    pub(in crate::features) fn task_cycles(&self, operator: &Operator, core: Core) -> f64 {
+    pub(super) fn task_cycles(&self, operator: &Operator, core: Core) -> f64 {
         let vectors = Vectors::of(self, core).side_by_side * self.width_tile;
         let steps = self.depth_outer * self.depth_tile * self.step(operator, core).all;
         self.tiles * (steps + FINISH * vectors + TILE)
     }
 
     /// One step of the reduction.
-    pub(in crate::features) fn step(&self, operator: &Operator, core: Core) -> Step {
+    pub(super) fn step(&self, operator: &Operator, core: Core) -> Step {
         let Vectors {
             lanes,
             side_by_side,

@@ -12,11 +12,7 @@ use crate::features::cpu::nest::{CpuNest, RegisterTile};
 use crate::features::operator::{Class, Operator};
 
 /// The nest under the default schedule, where it is known.
-pub(in crate::features) fn nest(
-    row: &Row,
-    operator: &Operator,
-    unit: VectorUnit,
-) -> Option<CpuNest> {
+pub(super) fn nest(row: &Row, operator: &Operator, unit: VectorUnit) -> Option<CpuNest> {
     let tile = tile(row, operator.class, unit)?;
     let tile = RegisterTile {
         vector: tile.vector_length as f64,

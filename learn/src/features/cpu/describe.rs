@@ -9,7 +9,7 @@ use crate::features::machine::MachineFacts;
 use crate::features::operator::Operator;
 use crate::features::scale::{fill, log, log1};
 
-pub(in crate::features) fn describe(v: &mut Values, n: &CpuNest) {
+pub(super) fn describe(v: &mut Values, n: &CpuNest) {
     v.template = n.template as u8 as f32;
     v.parallel = log(n.parallel);
     v.task_work = log(n.task_work);
@@ -49,12 +49,7 @@ pub(in crate::features) fn describe(v: &mut Values, n: &CpuNest) {
 }
 
 /// What a step of this project's own kernels takes on a core that is known.
-pub(in crate::features) fn describe_step(
-    v: &mut Values,
-    o: &Operator,
-    n: &CpuNest,
-    machine: &MachineFacts,
-) {
+pub(super) fn describe_step(v: &mut Values, o: &Operator, n: &CpuNest, machine: &MachineFacts) {
     let core = machine.core().filter(|_| n.template == Template::Tiled);
     let Some(step) = core.map(|core| n.step(o, core)) else {
         return;

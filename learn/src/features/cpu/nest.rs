@@ -1,5 +1,5 @@
 //! The loop nest of a CPU kernel under its schedule: parallel pieces, register tile, bytes of each level. All counts are
-//! plain. Where it comes from is in `cpu_templates`, `sampled` and `default_tile`.
+//! plain. It comes from `own`, `sampled`, `default_tile` and `autotvm::cpu`.
 
 use crate::features::operator::Operator;
 use crate::features::scale::ceil_div;

@@ -15,7 +15,7 @@ const MOST_VECTORISED: f64 = 64.0;
 
 /// The nest, if the decisions tile spatial axes on four levels and reductions on two; other tiles (of a second block, of
 /// another structure) are left out.
-pub(in crate::features) fn nest(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let tiles = knobs.value("tiles")?.as_array()?;
     let spatial: Vec<[f64; 4]> = tiles.iter().map_while(levels).collect();
     let reductions: Vec<[f64; 2]> = tiles[spatial.len()..].iter().map_while(levels).collect();

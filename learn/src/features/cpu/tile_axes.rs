@@ -11,7 +11,7 @@ use crate::features::list::Values;
 use crate::features::scale::log;
 
 /// Fills in the features of a schedule on the loops of its row; nothing of rows that do not tell their loops.
-pub(in crate::features) fn describe(values: &mut Values, row: &Row, knobs: &ContractionKnobs) {
+pub(super) fn describe(values: &mut Values, row: &Row, knobs: &ContractionKnobs) {
     let Some(nest) = &row.loop_nest else { return };
     let of_kind = |kind: LoopKind| nest.0.iter().filter(move |l| l.kind == kind);
     describe_results(values, of_kind(LoopKind::Spatial), knobs);
@@ -20,12 +20,12 @@ pub(in crate::features) fn describe(values: &mut Values, row: &Row, knobs: &Cont
 }
 
 /// A whole number of an axis, at least one.
-pub(in crate::features) fn count(n: i64) -> f64 {
+pub(super) fn count(n: i64) -> f64 {
     n.max(1) as f64
 }
 
 /// Steps of the inner loop of an axis of the reduction.
-pub(in crate::features) fn inner_steps(axis: &Loop, knobs: &ContractionKnobs) -> i64 {
+pub(super) fn inner_steps(axis: &Loop, knobs: &ContractionKnobs) -> i64 {
     let extent = i64::try_from(axis.extent).unwrap_or(i64::MAX);
     knobs.reduction_tile_of(axis.name(), extent).max(1)
 }

@@ -30,19 +30,14 @@ fn resident(nest: &GpuNest, shared: f64, used: f64) -> f64 {
 }
 
 /// Blocks that fit, registers counted: the nominal occupancy.
-pub(in crate::features) fn occupancy(nest: &GpuNest) -> f64 {
+pub(super) fn occupancy(nest: &GpuNest) -> f64 {
     let registers = nest.registers().min(THREAD_REGISTERS) * nest.warps() * 32.0;
     resident(nest, 65536.0, nest.shared_bytes(1.0))
         .min((REGISTERS / registers.max(1.0)).floor())
         .max(1.0)
 }
 
-pub(in crate::features) fn describe(
-    v: &mut Values,
-    o: &Operator,
-    n: &GpuNest,
-    machine: &MachineFacts,
-) {
+pub(super) fn describe(v: &mut Values, o: &Operator, n: &GpuNest, machine: &MachineFacts) {
     let warps = n.warps();
     let kernel_flops = (2.0 * n.kernel_work).max(1.0);
     v.template = n.template as u8 as f32;
@@ -72,7 +67,7 @@ pub(in crate::features) fn describe(
 }
 
 /// How an operator fills a GPU with known figures: what carries over from one GPU to another.
-pub(in crate::features) fn describe_share(
+pub(super) fn describe_share(
     values: &mut Values,
     o: &Operator,
     best: AtBest,

@@ -1,5 +1,5 @@
 //! The loop nest of a GPU kernel under its schedule: grid, threads, staged tiles, loads. All counts are plain (not
-//! logarithms) and at least 1 unless said otherwise. Where it comes from is in `gpu_templates` (AutoTVM) and `gpu_own`.
+//! logarithms) and at least 1 unless said otherwise. It comes from `own` and `autotvm::gpu`.
 
 use crate::features::operator::Operator;
 

@@ -16,7 +16,7 @@ const FRAGMENT: f64 = 16.0;
 const WARP: f64 = 32.0;
 
 /// The nest, if the knobs are those of a template for products.
-pub(in crate::features) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
+pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
     let number = |name: &str| knobs.number(name).filter(|n| *n >= 1.0);
     let (block_rows, block_columns) = (number("block_m")?, number("block_n")?);
     let stage = number("block_k")?;

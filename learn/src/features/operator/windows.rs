@@ -20,23 +20,18 @@ const COPIED: f32 = 1.0;
 /// The data are copied into a padding.
 const PADDED: f32 = 2.0;
 
-/// Fills in the features of a row's operator under this project's schedules, the default one or that of `knobs`; nothing of
-/// other operators.
+/// Fills in the features of a row's operator, whose rows are computed in these `vectors`; nothing of operators without windows.
 pub(in crate::features) fn describe(
     values: &mut Values,
     row: &Row,
     operator: &Operator,
-    knobs: &Knobs,
-    unit: Option<VectorUnit>,
+    vectors: Option<&Vectors>,
 ) {
     values.takes_largest = f32::from(u8::from(row.op_kind == "max_pool"));
     if !matches!(operator.class, Class::Pool | Class::Depthwise) {
         return;
     }
-    let Some(windows) = Windows::of(row) else {
-        return;
-    };
-    let Some(vectors) = windows.vectors(row, knobs, unit) else {
+    let Some((windows, vectors)) = Windows::of(row).zip(vectors) else {
         return;
     };
     values.row_vector = log(vectors.length);
@@ -226,7 +221,8 @@ mod tests {
         let mut values = Values::default();
         let knobs = Knobs::read(row.schedule_knobs.as_ref());
         let unit = Some(VectorUnit::of_width(512, true));
-        describe(&mut values, row, &Operator::of_row(row), &knobs, unit);
+        let vectors = Vectors::of(row, &knobs, unit);
+        describe(&mut values, row, &Operator::of_row(row), vectors.as_ref());
         values
     }
 
