@@ -3,7 +3,7 @@
 //! Alone an operator finds more in the caches than it does in the model, however the caches are prepared, so that another
 //! schedule may be the fastest there. The model is therefore built with the operators' best schedules, then with their
 //! second ones, and so on, and with the default ones. Each operator keeps the schedule that it was the fastest with, if the
-//! model as a whole is faster with them: a machine that others disturb in between would choose by chance.
+//! model as a whole is faster with them: under interference single comparisons go wrong.
 
 use super::Applied;
 use crate::store::Entry;
@@ -193,7 +193,7 @@ mod tests {
             &[vec![Some(entry("a", 2, 6.0))]],
             &mut |trial| {
                 let is_first = trial[0].entry.as_ref().is_some_and(|e| e.time_ns < 6.0);
-                // As if others had disturbed the first measurement of the operator alone.
+                // Interference slowed the operator in the first measurement.
                 trial[0].in_model_ns = Some(if is_first { 90.0 } else { 50.0 });
                 Ok(if is_first { 100.0 } else { 101.0 })
             },

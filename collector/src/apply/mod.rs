@@ -2,8 +2,8 @@
 //!
 //! Operators are looked up by workload, target and machine, and take the schedule that is the fastest inside the model
 //! ([`inside`]). What has no schedule tries that of the nearest workload of its kind ([`nearest`]), else keeps the default
-//! one, and is named, with how to get one. The model is checked, timed, and compared with default schedules in turn if that was asked for. It
-//! can be written as a shared library that TVM's runtime loads, and as the scheduled module.
+//! one, and is named, with how to get one. The model is checked, timed, and compared with default schedules in turn if that
+//! was asked for. It can be written as a shared library that TVM's runtime loads, and as the scheduled module.
 
 mod inside;
 mod nearest;
@@ -120,20 +120,21 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         .progress
         .working("building the model with its best schedules and checking its output");
     let machine = &environment.env_hash;
-    let mut operators = fastest_inside(plan, &imported, &target, machine, jobs, own.as_mut())?;
-    let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
-    let spec = WholeModelSpec {
-        graph: graph.clone(),
+    let lookup = Lookup {
+        plan,
+        imported: &imported,
+        target: &target,
+        machine,
         jobs,
-        schedules: schedules(graph, &operators),
-        export: Some(Export {
-            library: absolute(&request.library)?,
-            module: absolute(&request.module)?,
-        }),
-        watch_tasks: false,
+    };
+    let mut operators = lookup.fastest_inside(own.as_mut())?;
+    let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
+    let export = Export {
+        library: absolute(&request.library)?,
+        module: absolute(&request.module)?,
     };
     let (latency_ns, checked_against) =
-        measure(own.as_mut(), spec, plan, &at, graph, &mut operators)?;
+        lookup.measure(own.as_mut(), &mut operators, Some(export))?;
     own.rest();
     let left_out = match &request.database {
         Some(folder) => write_database(folder, &imported, &target, &operators)?,
@@ -187,6 +188,137 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     })
 }
 
+/// A model, and where its schedules are looked up, at the most threads of a plan.
+pub(crate) struct Lookup<'a> {
+    /// The store, the threads, how to time.
+    pub plan: &'a Plan,
+    /// The model.
+    pub imported: &'a Imported,
+    /// What it is compiled for, as TVM describes it.
+    pub target: &'a serde_json::Value,
+    /// Hash of the machine's environment.
+    pub machine: &'a str,
+    /// Threads that compile.
+    pub jobs: usize,
+}
+
+impl Lookup<'_> {
+    /// The best schedule that the store knows of each operator, at the most threads of a plan, and others to try.
+    ///
+    /// # Errors
+    /// There is no store, or it cannot be read.
+    fn known(&self) -> anyhow::Result<(Vec<Applied>, Vec<inside::Others>)> {
+        let &Self {
+            plan,
+            imported,
+            target,
+            machine,
+            ..
+        } = self;
+        let mut store = store(plan)?;
+        let threads = plan.threads.iter().copied().max().unwrap_or(1);
+        let mut module = None;
+        let mut of = |operator: &Operator| {
+            let workload = operator.workload_hash();
+            let mut best = store.best(&workload, target, machine, Some(threads), usize::MAX)?;
+            if best.is_empty() {
+                // MetaSchedule's databases know the function by another hash, and times at the target's number of cores.
+                let module = match &module {
+                    Some(module) => module,
+                    None => module.insert(operator_ir::module(&imported.folder)?),
+                };
+                let hash = workload_hash(&module.prim_func(&operator.symbol)?)?;
+                best = store.best(&workload_key(&hash), target, machine, None, usize::MAX)?;
+            }
+            best.retain(|entry| applies(plan, entry));
+            let mut finalists = inside::finalists(best).into_iter();
+            let applied = Applied {
+                name: operator.name.clone(),
+                workload,
+                count: operator.count,
+                flops: operator.count * operator.flops,
+                in_model_ns: None,
+                entry: finalists.next(),
+                is_nearest: false,
+                takes_default: false,
+            };
+            let default = applied.entry.as_ref().map(|_| None);
+            let others = finalists.map(Some).chain(default).collect();
+            anyhow::Ok((applied, others))
+        };
+        imported.graph.operators.iter().map(&mut of).collect()
+    }
+
+    /// The operators of the model, each with the schedule of the store that is the fastest inside the model.
+    ///
+    /// # Errors
+    /// There is no store, it cannot be read, or the model cannot be built or measured.
+    fn fastest_inside(&self, runner: &mut dyn Runner) -> anyhow::Result<Vec<Applied>> {
+        let (mut operators, mut others) = self.known()?;
+        nearest::fill(self, runner, &operators, &mut others)?;
+        inside::choose(&mut operators, &others, &mut |operators| {
+            let (latency_ns, _) = self.measure(runner, operators, None)?;
+            Ok(latency_ns)
+        })?;
+        Ok(operators)
+    }
+
+    /// The schedules of the store that the model's operators are the fastest with, by function.
+    ///
+    /// # Errors
+    /// There is no store, it cannot be read, or the model cannot be built or measured.
+    pub fn schedules(
+        &self,
+        runner: &mut dyn Runner,
+    ) -> anyhow::Result<BTreeMap<String, ScheduleSpec>> {
+        let fastest = self.fastest_inside(runner)?;
+        Ok(schedules(&self.imported.graph, &fastest))
+    }
+
+    /// Builds and times the model; the end-to-end time, and what its output was checked against. Fills in the operators' times
+    /// inside it.
+    fn measure(
+        &self,
+        runner: &mut dyn Runner,
+        operators: &mut [Applied],
+        export: Option<Export>,
+    ) -> anyhow::Result<(f64, String)> {
+        let &Self {
+            plan,
+            imported,
+            jobs,
+            ..
+        } = self;
+        let graph = &imported.graph;
+        let spec = WholeModelSpec {
+            graph: graph.clone(),
+            jobs,
+            schedules: schedules(graph, operators),
+            export,
+            watch_tasks: false,
+        };
+        let failed = |failure: opengine::runner::Failure| anyhow!(failure.reason);
+        let ready = runner.build_whole_model(spec).map_err(failed)?;
+        if let Some(complaint) = ready.comparison.complaint() {
+            bail!("output against {}: {complaint}", ready.checked_against);
+        }
+        let measured = runner
+            .measure_whole_model(&most_threads(plan)?, plan.timing, Counting::Quiet)
+            .map_err(failed)?;
+        for (operator, applied) in graph.operators.iter().zip(operators) {
+            let inside = measured
+                .operators
+                .iter()
+                .find(|o| o.symbol == operator.symbol);
+            applied.in_model_ns = inside.map(|inside| inside.median_ns);
+        }
+        Ok((
+            measured.taken.samples.summary()?.median.get(),
+            ready.checked_against,
+        ))
+    }
+}
+
 /// The store of a plan.
 ///
 /// # Errors
@@ -201,89 +333,6 @@ fn store(plan: &Plan) -> anyhow::Result<Store> {
             path.display()
         ),
     }
-}
-
-/// The best schedule that the store knows of each operator, at the most threads of a plan, and others to try.
-///
-/// # Errors
-/// There is no store, or it cannot be read.
-fn known(
-    plan: &Plan,
-    imported: &Imported,
-    target: &serde_json::Value,
-    machine: &str,
-) -> anyhow::Result<(Vec<Applied>, Vec<inside::Others>)> {
-    let mut store = store(plan)?;
-    let threads = plan.threads.iter().copied().max().unwrap_or(1);
-    let mut module = None;
-    let mut of = |operator: &Operator| {
-        let workload = operator.workload_hash();
-        let mut best = store.best(&workload, target, machine, Some(threads), usize::MAX)?;
-        if best.is_empty() {
-            // MetaSchedule's databases know the function by another hash, and times at the target's number of cores.
-            let module = match &module {
-                Some(module) => module,
-                None => module.insert(operator_ir::module(&imported.folder)?),
-            };
-            let hash = workload_hash(&module.prim_func(&operator.symbol)?)?;
-            best = store.best(&workload_key(&hash), target, machine, None, usize::MAX)?;
-        }
-        best.retain(|entry| applies(plan, entry));
-        let mut finalists = inside::finalists(best).into_iter();
-        let applied = Applied {
-            name: operator.name.clone(),
-            workload,
-            count: operator.count,
-            flops: operator.count * operator.flops,
-            in_model_ns: None,
-            entry: finalists.next(),
-            is_nearest: false,
-            takes_default: false,
-        };
-        let default = applied.entry.as_ref().map(|_| None);
-        let others = finalists.map(Some).chain(default).collect();
-        anyhow::Ok((applied, others))
-    };
-    imported.graph.operators.iter().map(&mut of).collect()
-}
-
-/// The operators of a model, each with the schedule of the store that is the fastest inside the model, at the most threads
-/// of a plan.
-///
-/// # Errors
-/// There is no store, it cannot be read, or the model cannot be built or measured.
-fn fastest_inside(
-    plan: &Plan,
-    imported: &Imported,
-    target: &serde_json::Value,
-    machine: &str,
-    jobs: usize,
-    runner: &mut dyn Runner,
-) -> anyhow::Result<Vec<Applied>> {
-    let graph = &imported.graph;
-    let at = most_threads(plan)?;
-    let (mut operators, mut others) = known(plan, imported, target, machine)?;
-    nearest::fill(
-        plan,
-        graph,
-        target,
-        machine,
-        runner,
-        &operators,
-        &mut others,
-    )?;
-    inside::choose(&mut operators, &others, &mut |operators| {
-        let spec = WholeModelSpec {
-            graph: graph.clone(),
-            jobs,
-            schedules: schedules(graph, operators),
-            export: None,
-            watch_tasks: false,
-        };
-        let (latency_ns, _) = measure(runner, spec, plan, &at, graph, operators)?;
-        Ok(latency_ns)
-    })?;
-    Ok(operators)
 }
 
 /// The conditions of a whole model at the most threads of a plan.
@@ -301,22 +350,6 @@ fn applies(plan: &Plan, entry: &Entry) -> bool {
         Some(_) => true,
         None => false,
     }
-}
-
-/// The schedules of the store that a model's operators are the fastest with, by function, at the most threads of a plan.
-///
-/// # Errors
-/// There is no store, it cannot be read, or the model cannot be built or measured.
-pub(crate) fn known_schedules(
-    plan: &Plan,
-    imported: &Imported,
-    target: &serde_json::Value,
-    machine: &str,
-    jobs: usize,
-    runner: &mut dyn Runner,
-) -> anyhow::Result<BTreeMap<String, ScheduleSpec>> {
-    let known = fastest_inside(plan, imported, target, machine, jobs, runner)?;
-    Ok(schedules(&imported.graph, &known))
 }
 
 /// Writes the schedules as a MetaSchedule database, complete or not at all; the operators that were left out, because one
@@ -370,34 +403,4 @@ fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleS
             Some((operator.symbol.clone(), applied.entry.as_ref()?.spec()?))
         })
         .collect()
-}
-
-/// Builds and times the model; the end-to-end time, and what its output was checked against.
-fn measure(
-    runner: &mut dyn Runner,
-    spec: WholeModelSpec,
-    plan: &Plan,
-    at: &Conditions,
-    graph: &Graph,
-    operators: &mut [Applied],
-) -> anyhow::Result<(f64, String)> {
-    let failed = |failure: opengine::runner::Failure| anyhow!(failure.reason);
-    let ready = runner.build_whole_model(spec).map_err(failed)?;
-    if let Some(complaint) = ready.comparison.complaint() {
-        bail!("output against {}: {complaint}", ready.checked_against);
-    }
-    let measured = runner
-        .measure_whole_model(at, plan.timing, Counting::Quiet)
-        .map_err(failed)?;
-    for (operator, applied) in graph.operators.iter().zip(operators) {
-        let inside = measured
-            .operators
-            .iter()
-            .find(|o| o.symbol == operator.symbol);
-        applied.in_model_ns = inside.map(|inside| inside.median_ns);
-    }
-    Ok((
-        measured.taken.samples.summary()?.median.get(),
-        ready.checked_against,
-    ))
 }

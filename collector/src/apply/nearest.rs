@@ -6,12 +6,9 @@
 
 use anyhow::anyhow;
 use opengine::runner::Runner;
-use opmodels::Graph;
-use serde_json::Value;
 
-use super::Applied;
 use super::inside::Others;
-use crate::plan::Plan;
+use super::{Applied, Lookup};
 use crate::propose::Grid;
 use crate::store::Entry;
 
@@ -20,14 +17,19 @@ use crate::store::Entry;
 /// # Errors
 /// The store cannot be read, or the operators' spaces cannot be described.
 pub(super) fn fill(
-    plan: &Plan,
-    graph: &Graph,
-    target: &Value,
-    machine: &str,
+    lookup: &Lookup<'_>,
     runner: &mut dyn Runner,
     operators: &[Applied],
     others: &mut [Others],
 ) -> anyhow::Result<()> {
+    let &Lookup {
+        plan,
+        imported,
+        target,
+        machine,
+        ..
+    } = lookup;
+    let graph = &imported.graph;
     let missing: Vec<usize> = (0..operators.len())
         .filter(|&o| operators[o].entry.is_none())
         .collect();

@@ -16,7 +16,7 @@ use tvm_bridge::libs::TVM_VERSION;
 
 use super::contender::{Contender, Facts, OperatorTime, Round};
 use super::kinds::Kind;
-use crate::apply::known_schedules;
+use crate::apply::Lookup;
 use crate::plan::Planned;
 use crate::run::{Session, runner};
 
@@ -53,15 +53,15 @@ impl Tvm {
         let target = plan.target.dictionary(&environment);
         let jobs = environment.state.cores_usable as usize;
         let mut runner = runner(plan, &imported, &target, jobs, session, scratch)?;
+        let lookup = Lookup {
+            plan,
+            imported: &imported,
+            target: &target,
+            machine: &environment.env_hash,
+            jobs,
+        };
         let schedules = match tuned {
-            true => known_schedules(
-                plan,
-                &imported,
-                &target,
-                &environment.env_hash,
-                jobs,
-                runner.as_mut(),
-            )?,
+            true => lookup.schedules(runner.as_mut())?,
             false => BTreeMap::new(),
         };
         let graph = imported.graph;
