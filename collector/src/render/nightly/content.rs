@@ -2,6 +2,7 @@
 
 use opdata::Status;
 use opdata::contract::interference::SLOWDOWN_BOUND;
+use opreport::page::Section;
 use opreport::units;
 
 use crate::compare::{Change, Comparison, Subject, Verdict};
@@ -9,7 +10,6 @@ use crate::nightly::again_name;
 use crate::nightly::digest::OperatorTime;
 use crate::nightly::report::{JobReport, NightlyReport, NightlyState, NotCompared};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
-use opreport::page::Section;
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;

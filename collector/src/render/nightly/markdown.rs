@@ -1,9 +1,10 @@
 //! The summary of a nightly run in Markdown, as GitHub and GitLab show it.
 
-use super::content::content;
-use crate::nightly::report::NightlyReport;
 use opreport::page::section_markdown;
 use opreport::table::escape_markdown;
+
+use super::content::content;
+use crate::nightly::report::NightlyReport;
 
 /// The summary in Markdown.
 pub fn nightly_markdown(report: &NightlyReport) -> String {

@@ -3,8 +3,7 @@
 use opreport::svg::{RatioLine, forest};
 
 use crate::compare::{Change, Comparison};
-use crate::render::compare::operator;
-use crate::render::compare::ratio_line;
+use crate::render::compare::{operator, ratio_line};
 
 /// Operators in the picture: the worst come first, so these are the ones that matter.
 const SHOWN: usize = 40;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use opreport::page::Section;
 use opreport::units;
 
 use super::SHOWN;
 use crate::run_report::{Noise, RunOverview};
-use opreport::page::Section;
 
 /// What disturbed the times, and rows that physics forbids.
 pub(super) fn noise(run: &RunOverview) -> Section {

@@ -8,8 +8,7 @@ use opreport::svg::{Axis, Mark, RatioLine, Scale, Series, Steps, forest, heat};
 use opreport::units;
 
 use crate::compare::{Change, Comparison};
-use crate::render::compare::operator;
-use crate::render::compare::ratio_line;
+use crate::render::compare::{operator, ratio_line};
 use crate::run_report::CountOfRow;
 use crate::run_report::curves::{Curve, Heat};
 

@@ -1,3 +1,5 @@
+//! Predictions of whole models, their intervals, and what is left out of them.
+
 use super::*;
 use oplearn::data::{Intake, Sample};
 use oplearn::features::Point;
