@@ -1,6 +1,7 @@
 //! A store as a SQLite file in write-ahead mode.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
@@ -17,7 +18,22 @@ pub(super) struct File {
 
 impl File {
     /// Opens a file, and makes it with its folder if it is not there.
+    ///
+    /// Where several connections put a new file into write-ahead mode at one moment, SQLite
+    /// reports "busy" at once, without waiting for [`PATIENCE`]. So this tries again.
     pub fn open(path: &Path) -> Result<File> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match File::open_once(path) {
+                Err(StoreError::Sql(error)) if is_busy(&error) && Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn open_once(path: &Path) -> Result<File> {
         if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| StoreError::Open {
                 path: path.to_owned(),
@@ -31,6 +47,7 @@ impl File {
                     reason: error.to_string(),
                 }
             }
+            _ if is_busy(&error) => error.into(),
             _ => StoreError::Damaged {
                 path: path.to_owned(),
                 reason: error.to_string(),
@@ -69,6 +86,11 @@ impl File {
         }
         Ok(File { connection })
     }
+}
+
+/// Whether another connection held a lock.
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 impl Database for File {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::Barrier;
 
 use super::testing::{Throwaway, entry};
 use super::*;
@@ -114,6 +115,27 @@ fn a_damaged_file_and_another_programs_are_refused_and_left_as_they_are() {
         .unwrap();
     let error = Store::open(&other).unwrap_err().to_string();
     assert!(error.contains("tables of another program"), "{error}");
+}
+
+#[test]
+fn sixteen_that_open_a_new_store_at_one_moment_all_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for turn in 0..100 {
+        let path = folder.path().join(format!("{turn}.sqlite"));
+        let start = Barrier::new(16);
+        std::thread::scope(|scope| {
+            for writer in 0..16 {
+                let (path, start) = (&path, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    let mut store = Store::open(path).unwrap();
+                    store.add(&[entry(&format!("{writer}"), 1, 5.0)]).unwrap();
+                });
+            }
+        });
+        let all = Store::open(&path).unwrap().list(None).unwrap();
+        assert_eq!(all.len(), 16);
+    }
 }
 
 #[test]
