@@ -82,6 +82,15 @@ impl VectorUnit {
         }
     }
 
+    /// The unit as a sliding window's tile finds it: each row of the tile also holds the row of the image that it loads, so
+    /// that half as many sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4, 2026-11-26).
+    pub fn for_windows(self) -> VectorUnit {
+        VectorUnit {
+            registers: self.registers / 2,
+            ..self
+        }
+    }
+
     /// Elements of four bytes in one register.
     pub fn lanes(self) -> i64 {
         i64::from(self.bits / 32).max(1)

@@ -62,6 +62,8 @@ pub struct Access {
 pub struct Index {
     /// The iterators in it (places in [`BlockInfo::iters`]), each with its constant factor where it has one.
     pub terms: Vec<(usize, Option<i64>)>,
+    /// The constant that is added.
+    pub offset: i64,
     /// Number of consecutive values that the block touches at once: 1 for a point, more for a region.
     pub extent: i64,
     /// The iterator that this index is, divided by a constant and rounded down, and the constant, if it is nothing else
@@ -70,7 +72,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// The iterator that this index is, if it is nothing else.
+    /// The iterator that this index is, if it is nothing else but for a constant that is added.
     pub fn plain(&self) -> Option<usize> {
         match self.terms[..] {
             [(iter, Some(1))] if self.extent == 1 => Some(iter),
@@ -260,6 +262,7 @@ fn access(region: &Obj, names: &[String]) -> Result<Access> {
             let min = field(range, "min")?;
             let mut index = Index {
                 terms: Vec::new(),
+                offset: 0,
                 extent: constant(&field(range, "extent")?).unwrap_or(0),
                 quotient: quotient(&min, names)?,
             };
@@ -299,7 +302,7 @@ fn without_constant(expr: &Obj) -> Result<Obj> {
     }
 }
 
-/// Adds the iterators of `expr`, each multiplied by `factor`, to `index`.
+/// Adds the iterators and constants of `expr`, each multiplied by `factor`, to `index`.
 fn collect_terms(
     expr: &Obj,
     factor: Option<i64>,
@@ -330,6 +333,9 @@ fn collect_terms(
             let times = |c: Option<i64>| factor.zip(c).map(|(f, c)| f * c);
             collect_terms(&a, times(constant(&b)), names, index)?;
             collect_terms(&b, times(constant(&a)), names, index)?;
+        }
+        _ if let (Some(added), Some(factor)) = (constant(expr), factor) => {
+            index.offset += factor * added;
         }
         _ => {
             for part in ["a", "b", "value", "condition", "true_value", "false_value"] {

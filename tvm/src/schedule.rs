@@ -218,6 +218,17 @@ impl Schedule {
         Ok(elements(&loops)?.into_iter().map(Loop).collect())
     }
 
+    /// Parts a loop into consecutive ones of these extents, and one more of what is left; each has a copy of the body.
+    ///
+    /// # Errors
+    /// The loop is annotated or bound, or shorter than the parts.
+    pub fn partition(&self, l: &Loop, extents: &[i64]) -> Result<Vec<Loop>> {
+        let extents = extents.iter().map(|&e| int(e)).chain([none()]);
+        let extents = array(&extents.collect::<Vec<Obj>>())?;
+        let loops = self.call("ScheduleLoopPartition", &[&l.0, &extents, &boolean(true)])?;
+        Ok(elements(&loops)?.into_iter().map(Loop).collect())
+    }
+
     /// Tiles loops: splits each by its inner factor and moves the inner loops inside all outer ones.
     ///
     /// # Errors

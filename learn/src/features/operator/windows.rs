@@ -144,7 +144,8 @@ impl Windows {
             },
             None => VectorExtent { extent, packed },
         };
-        let tile = Tile::choose(Some(vector), [i64::try_from(other).ok()?, 1], unit);
+        let rows = [i64::try_from(other).ok()?, 1];
+        let tile = Tile::choose(Some(vector), rows, unit.for_windows());
         Some((
             tile.vector_length,
             tile.vector_blocks * tile.reusing.iter().product::<i64>(),
@@ -231,12 +232,12 @@ mod tests {
         // 16 results of 32 values: read apart, without a padding.
         let even = described(&pool("max_pool", 32, 2, 2, 0));
         assert_eq!((even.row_waste, even.staging), (1.0, COPIED));
-        assert_eq!((even.row_vector, even.row_tile), (log(16.0), log(16.0)));
+        assert_eq!((even.row_vector, even.row_tile), (log(16.0), log(8.0)));
         assert_eq!((even.staged_channel, even.takes_largest), (10.0, 1.0));
         // 12 results are computed as 16, which takes 8 values more of each row.
         let odd = described(&pool("max_pool", 24, 2, 2, 0));
         assert_eq!((odd.row_waste, odd.staging), (16.0 / 12.0, PADDED));
-        assert_eq!((odd.row_vector, odd.row_tile), (log(16.0), log(12.0)));
+        assert_eq!((odd.row_vector, odd.row_tile), (log(16.0), log(6.0)));
         assert_eq!(odd.staged_channel, log(24.0 * 32.0));
         // 17 would waste too much; its last one is computed alone.
         let alone = described(&pool("avg_pool", 17, 3, 1, 1));

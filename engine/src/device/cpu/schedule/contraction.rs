@@ -5,7 +5,7 @@
 //! before it leaves the cache. Outer loops run in parallel.
 
 use opmodels::tile::VectorUnit;
-use tvm_bridge::inspect::IterKind;
+use tvm_bridge::inspect::{Iter, IterKind};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Buffer;
 use tvm_bridge::schedule::Loop;
@@ -14,7 +14,9 @@ use tvm_bridge::{Block, Result, Schedule};
 use super::knobs::{default_knobs, vector_axis};
 use super::prepare::{Part, Parts, prepare};
 use super::staged::Staged;
-use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, pad, spatial, tail};
+use super::{
+    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, SUMS_SCOPE, pad, spatial, tail,
+};
 use crate::schedule::unfit;
 
 /// The template with the knobs that the operator's structure suggests, the epilogue and paddings placed as said.
@@ -25,15 +27,18 @@ pub(super) fn suggested(
     padding: Padding,
 ) -> Result<ContractionKnobs> {
     let (parts, anchor) = anchored(s)?;
-    let epilogue = match epilogue {
-        Epilogue::Tile if tail::crops_vectors(&parts, &anchor.info) => Epilogue::Outer,
-        other => other,
-    };
-    let knobs = ContractionKnobs {
+    let mut knobs = ContractionKnobs {
         epilogue,
         padding,
         ..default_knobs(&anchor.info, unit)
     };
+    if epilogue == Epilogue::Tile
+        && let Some(axis) = tail::cropped_axis(&parts, &anchor.info)
+        && axis.extent <= knobs.tile_of(&axis.name)
+    {
+        // The only tile of a row would be full of conditions.
+        knobs.epilogue = Epilogue::Outer;
+    }
     apply(s, &parts, &anchor, knobs, unit)
 }
 
@@ -89,23 +94,20 @@ pub(super) fn apply(
         (Some(last), Epilogue::Root) => {
             spatial::nest(s, last, unit)?;
             local
-                .then(|| s.cache_write(&anchor.block, 0, "local"))
+                .then(|| s.cache_write(&anchor.block, 0, SUMS_SCOPE))
                 .transpose()?
         }
         (Some(last), Epilogue::Tile | Epilogue::Outer) => {
             tail::follows(last, anchor)?;
-            let mut copy = None;
-            if local {
-                s.set_scope(&anchor.block, 0, "local")?;
-                if knobs.epilogue == Epilogue::Tile {
-                    copy = tail::turn(s, last, anchor, &knobs)?;
-                }
-            }
+            let copy = match local && knobs.epilogue == Epilogue::Tile {
+                true => tail::turn(s, last, anchor, &knobs)?,
+                false => None,
+            };
             turned = copy.is_some().then_some(&last.block);
             Some(copy.unwrap_or_else(|| last.block.clone()))
         }
         (None, _) => local
-            .then(|| s.cache_write(&anchor.block, 0, "local"))
+            .then(|| s.cache_write(&anchor.block, 0, SUMS_SCOPE))
             .transpose()?,
     };
     let nest = Nest {
@@ -113,6 +115,7 @@ pub(super) fn apply(
         anchor,
         turned,
         copy_out: copy_out.as_ref(),
+        cropped: tail::cropped_axis(parts, &anchor.info),
         owns_output: parts.tail.is_none() && !local,
         knobs: &knobs,
         unit,
@@ -166,6 +169,8 @@ struct Nest<'a> {
     turned: Option<&'a Block>,
     /// The tail otherwise, or the copy out of the accumulators, if there is one.
     copy_out: Option<&'a Block>,
+    /// The axis whose end the tail leaves out.
+    cropped: Option<&'a Iter>,
     /// Whether the reduction writes the operator's output, whose layout is not ours to change.
     owns_output: bool,
     knobs: &'a ContractionKnobs,
@@ -235,7 +240,7 @@ impl Nest<'_> {
         }
         s.parallel(&parallel)?;
         if let Some(staged) = staged {
-            pad::near(s, &staged.filling, &parallel, staged.stride, self.unit)?;
+            pad::near(s, &staged.filling, &parallel, staged.stride)?;
         }
         self.unroll_and_vectorize(&levels)?;
         let first_reduction = levels
@@ -253,10 +258,13 @@ impl Nest<'_> {
         }
     }
 
-    /// Parts the last iteration of an axis's outer loop from the others where the tile does not divide the axis.
+    /// Parts the last iteration of an axis's outer loop from the others where the tile does not divide the axis, or the tail
+    /// at the tile leaves out the axis's end.
     fn part_uneven(&self, axis: &str, outer: &Loop) -> Result<()> {
         let tile = self.knobs.tile_of(axis) * self.knobs.cache_tile_of(axis);
-        if self.extent_of(axis)? % tile != 0 {
+        let is_cropped = self.knobs.epilogue == Epilogue::Tile
+            && self.cropped.is_some_and(|cropped| cropped.name == axis);
+        if is_cropped || self.extent_of(axis)? % tile != 0 {
             self.s.part_loop(outer)?;
         }
         Ok(())

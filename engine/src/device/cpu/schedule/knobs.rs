@@ -72,6 +72,10 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
             packed: a.packed,
         },
     });
+    let unit = match window {
+        Some(_) => unit.for_windows(),
+        None => unit,
+    };
     let suits = Tile::choose(vector, [extent_of(0), extent_of(1)], unit);
     let tile: Vec<(String, i64)> = suits
         .reusing

@@ -44,6 +44,12 @@ pub use opdata::contract::knobs::{
     Padding, PartialKnobs, RowsKnobs, SpatialKnobs,
 };
 
+/// Scope of the buffers that hold a tile's sums.
+///
+/// TVM 0.27 lowers a `local` buffer on a CPU to a call of `TVMBackendAllocWorkspace`, which keeps LLVM from holding it in
+/// registers. A `global` one below 1 KiB goes on the stack, and from there to registers.
+const SUMS_SCOPE: &str = "global";
+
 /// The knobs of a template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "template", rename_all = "snake_case")]

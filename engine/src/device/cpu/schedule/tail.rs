@@ -1,35 +1,33 @@
 //! The element-wise tail beside a register tile: whether it can be there, and in which order it goes through the tile.
 
 use opmodels::tile::{VectorUnit, efficiency, even_vector_length};
-use tvm_bridge::inspect::{Access, BlockInfo, Index};
+use tvm_bridge::inspect::{Access, BlockInfo, Index, Iter};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Buffer;
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::ContractionKnobs;
 use super::knobs::vector_axis;
 use super::prepare::{Part, Parts};
+use super::{ContractionKnobs, SUMS_SCOPE};
 use crate::schedule::unfit;
 
-/// Whether the tail leaves out the end of the axis along which the vectors run: it then takes whole rows rather than
-/// tiles, the last of which would be full of conditions.
-pub(super) fn crops_vectors(parts: &Parts, info: &BlockInfo) -> bool {
-    let (Some(tail), Some(vector), Some(write)) =
-        (&parts.tail, vector_axis(info), info.writes.first())
-    else {
-        return false;
-    };
+/// The axis along which the vectors run, if the tail leaves out its end.
+pub(super) fn cropped_axis<'a>(parts: &Parts, info: &'a BlockInfo) -> Option<&'a Iter> {
+    let (tail, vector, write) = (
+        parts.tail.as_ref()?,
+        vector_axis(info)?,
+        info.writes.first()?,
+    );
     let own = |index: &Index| index.plain() == Some(vector.iter);
-    let Some(dim) = write.indices.iter().position(own) else {
-        return false;
-    };
+    let dim = write.indices.iter().position(own)?;
     let reads = &tail.info.reads;
     let wanted = reads
         .iter()
         .find(|r| r.buffer == write.buffer)
         .and_then(|r| r.indices[dim].plain())
         .map(|i| tail.info.iters[i].extent);
-    vector.packed.is_none() && wanted.is_some_and(|w| w < info.iters[vector.iter].extent)
+    let axis = &info.iters[vector.iter];
+    (vector.packed.is_none() && wanted? < axis.extent).then_some(axis)
 }
 
 /// Refuses a tail that takes the sums in an order of its own, as one that brings phases together: TVM computes it beside a
@@ -61,7 +59,7 @@ pub(super) fn turn(
         return Ok(None);
     };
     let map = IndexMap::permutation(&moved_last(tail.info.iters.len(), dim))?;
-    let copy = s.cache_write(&tail.block, 0, "local")?;
+    let copy = s.cache_write(&tail.block, 0, SUMS_SCOPE)?;
     s.transform_layout(&tail.block, 0, Buffer::Write, &map)?;
     s.transform_block(&tail.block, &map)?;
     Ok(Some(copy))

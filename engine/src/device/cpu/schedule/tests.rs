@@ -7,7 +7,7 @@ use std::path::Path;
 use opmodels::Graph;
 use opmodels::graph::{ArgumentRole, Operator};
 use proptest::prelude::*;
-use tvm_bridge::compile::{Asserts, compile};
+use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::ir::ENTRY;
 use tvm_bridge::tensorize::DotProduct;
 use tvm_bridge::{IrModule, Target, Tensor};
@@ -77,6 +77,20 @@ fn default_nest(name: &str) -> String {
 fn default_schedules_have_the_loops_of_their_template() {
     for name in OPERATORS {
         insta::assert_snapshot!(name, default_nest(name));
+    }
+}
+
+#[test]
+fn sums_are_no_workspace_of_the_runtime() {
+    let target = Target::llvm("x86-64-v4", 2).unwrap();
+    for name in ["conv2d_grouped", "conv2d_swish", "matmul_prime"] {
+        let (function, _) = operator(name);
+        let scheduled = default_schedule(&function, &templates(&target), 0).unwrap();
+        let module = scheduled.schedule.module().unwrap();
+        let lowered = Lowered::new(&module, &target, Asserts::Dropped).unwrap();
+        let assembly = lowered.generate().unwrap().assembly().unwrap();
+        let calls = assembly.matches("__TVMBackendAllocWorkspace@GOTPCREL");
+        assert_eq!(calls.count(), 0, "{name}");
     }
 }
 

@@ -8,9 +8,9 @@ use tvm_bridge::layout::Access as Buffer;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
 use super::{Convolution, most_that_divides};
-use crate::device::cpu::schedule::contraction;
 use crate::device::cpu::schedule::knobs::PARALLEL_PIECES;
 use crate::device::cpu::schedule::prepare::{Part, Parts, prepare};
+use crate::device::cpu::schedule::{SUMS_SCOPE, contraction};
 use crate::schedule::unfit;
 
 /// The axes of image, output channel and pixel in a block whose rows are fused.
@@ -75,7 +75,7 @@ fn flattened(s: &Schedule) -> Result<(Parts, Part, i64)> {
     let block = anchor.block.clone();
     let tail = match parts.tail.take() {
         Some(tail) => tail.block,
-        None => s.cache_write(&block, 0, "local")?,
+        None => s.cache_write(&block, 0, SUMS_SCOPE)?,
     };
     let sums = &anchor.info.writes[0].shape;
     // Height and width are the third and the fourth axis of all of them.
