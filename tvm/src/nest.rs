@@ -13,7 +13,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::ir::{PrimFunc, index_constant, index_var};
 
-pub use values::{Buffer, Condition, Index, Integers, Place, Value};
+pub use values::{Buffer, Condition, Index, Integers, Value};
 
 /// How the steps of a loop are taken. The numbers are those of TVM's `ForKind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,10 +306,10 @@ mod tests {
 
     #[test]
     fn a_nest_of_every_kind_of_loop_runs() {
-        let data = Buffer::new("data", &[64], Place::Memory).unwrap();
+        let data = Buffer::new("data", &[64]).unwrap();
         let counts = Integers::new("counts", 1).unwrap();
-        let out = Buffer::new("out", &[16], Place::Memory).unwrap();
-        let sum = Buffer::new("sum", &[8], Place::Local).unwrap();
+        let out = Buffer::new("out", &[16]).unwrap();
+        let sum = Buffer::new("sum", &[8]).unwrap();
         let n = |value: i64| Index::constant(value).unwrap();
         let each = |body: &dyn Fn(&Index) -> Result<Stmt>| {
             Stmt::repeat("u", LoopKind::Unrolled, &n(2), |u| {

@@ -10,9 +10,7 @@ use std::slice::from_ref;
 
 use opmodels::tile::VectorUnit;
 use tvm_bridge::PrimFunc;
-use tvm_bridge::nest::{
-    Buffer, Index, Integers, LoopKind, Parameter, Place, Stmt, Value, function,
-};
+use tvm_bridge::nest::{Buffer, Index, Integers, LoopKind, Parameter, Stmt, Value, function};
 
 /// Arithmetic of one thread in one call, flop: half a millisecond on a fast core, so that starting the threads (a few
 /// microseconds) does not count.
@@ -120,10 +118,10 @@ pub(super) fn kernel(
     threads: i64,
     data_elements: i64,
 ) -> tvm_bridge::Result<PrimFunc> {
-    let data = Buffer::new("data", &[data_elements], Place::Memory)?;
+    let data = Buffer::new("data", &[data_elements])?;
     let counts = Integers::new("counts", 2)?;
-    let out = Buffer::new("out", &[threads * tile.elements()], Place::Memory)?;
-    let sums = Buffer::new("sums", &[tile.elements()], Place::Local)?;
+    let out = Buffer::new("out", &[threads * tile.elements()])?;
+    let sums = Buffer::new("sums", &[tile.elements()])?;
     let (rounds, steps) = (counts.load(0)?, counts.load(1)?);
     let elements = Index::constant(tile.elements())?;
     let lanes = Index::constant(tile.lanes)?;

@@ -7,16 +7,10 @@ use crate::error::Result;
 use crate::ir::index_constant;
 use crate::libs::Libraries;
 
-/// Where a buffer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// Memory: a parameter of the function, or a buffer between its stages.
-    Memory,
-    /// Registers, or the stack where they do not suffice.
-    Local,
-}
-
-/// A buffer of `float32`.
+/// A buffer of `float32`: a parameter of the function, or memory inside it.
+///
+/// TVM 0.27 puts memory of a constant size below 1 KiB on a CPU's stack, where LLVM can hold it in registers, and asks its
+/// runtime for a workspace otherwise.
 #[derive(Debug, Clone)]
 pub struct Buffer(pub(crate) Obj);
 
@@ -41,17 +35,8 @@ impl Buffer {
     ///
     /// # Errors
     /// TVM cannot be loaded, or refuses an extent.
-    pub fn new(name: &str, extents: &[i64], place: Place) -> Result<Buffer> {
-        let scope = match place {
-            Place::Memory => "global",
-            Place::Local => "local",
-        };
-        Ok(Buffer(buffer(
-            name,
-            extents,
-            scope,
-            &DType::Float32.object(),
-        )?))
+    pub fn new(name: &str, extents: &[i64]) -> Result<Buffer> {
+        Ok(Buffer(buffer(name, extents, &DType::Float32.object())?))
     }
 
     /// The element at `place`.
@@ -93,12 +78,7 @@ impl Integers {
     /// # Errors
     /// TVM cannot be loaded, or refuses the extent.
     pub fn new(name: &str, elements: i64) -> Result<Integers> {
-        Ok(Integers(buffer(
-            name,
-            &[elements],
-            "global",
-            &DType::Int64.object(),
-        )?))
+        Ok(Integers(buffer(name, &[elements], &DType::Int64.object())?))
     }
 
     /// The integer at `place`.
@@ -232,8 +212,7 @@ impl Value {
     }
 }
 
-/// A buffer in TVM's storage scope `scope`.
-fn buffer(name: &str, extents: &[i64], scope: &str, dtype: &Obj) -> Result<Obj> {
+fn buffer(name: &str, extents: &[i64], dtype: &Obj) -> Result<Obj> {
     Libraries::load()?;
     let nothing = array([])?;
     let extents = extents
@@ -243,7 +222,7 @@ fn buffer(name: &str, extents: &[i64], scope: &str, dtype: &Obj) -> Result<Obj> 
     let of_type = call(
         "tirx.BufferType",
         &[
-            &text(scope),
+            &text("global"),
             &call("ir.PrimType", &[dtype])?,
             &array(&extents)?,
             &nothing,

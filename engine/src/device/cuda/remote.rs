@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use opdata::contract::device_kernel::DeviceKernel;
-use tvm_bridge::nest::{Buffer, Index, LoopKind, Parameter, Place, Stmt, function};
+use tvm_bridge::nest::{Buffer, Index, LoopKind, Parameter, Stmt, function};
 use tvm_bridge::{DType, Device, KernelLaunch, PrimFunc, Result, Tensor};
 
 use super::compiler::MachineCode;
@@ -53,7 +53,7 @@ impl RemoteDevice for RemoteGpu {
     /// Arithmetic on all multiprocessors: `out = in + in + …` in each thread.
     fn reference(&self) -> Result<(PrimFunc, Vec<Tensor>)> {
         let [blocks, threads] = GRID;
-        let buffer = |name| Buffer::new(name, &[blocks * threads], Place::Memory);
+        let buffer = |name| Buffer::new(name, &[blocks * threads]);
         let (data, out) = (buffer("data")?, buffer("out")?);
         let body = Stmt::bound("blockIdx.x", &Index::constant(blocks)?, |block| {
             Stmt::bound("threadIdx.x", &Index::constant(threads)?, |thread| {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use tvm_bridge::compile::{Asserts, Lowered};
-use tvm_bridge::nest::{self, Buffer, Index, Integers, LoopKind, Parameter, Place, Stmt, Value};
+use tvm_bridge::nest::{self, Buffer, Index, Integers, LoopKind, Parameter, Stmt, Value};
 use tvm_bridge::{DType, Device, Kernel, PrimFunc, Result, Target, Tensor};
 
 use super::compiler::Upload;
@@ -94,9 +94,9 @@ impl Equality {
 /// `sums[lane] = Σ ((found − known) × MAGNIFIED)²` over the elements of a lane, and over those behind the last whole vector
 /// in the first one.
 fn differences() -> Result<PrimFunc> {
-    let [found, known] = ["found", "known"].map(|name| Buffer::new(name, &[MOST], Place::Memory));
+    let [found, known] = ["found", "known"].map(|name| Buffer::new(name, &[MOST]));
     let (found, known) = (found?, known?);
-    let sums = Buffer::new("sums", &[LANES], Place::Memory)?;
+    let sums = Buffer::new("sums", &[LANES])?;
     let counts = Integers::new("counts", 2)?;
     let add = |element: &Index, lane: &Index| -> Result<Stmt> {
         let at = std::slice::from_ref(element);

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use opdata::contract::knobs::ConvolutionKnobs;
 use tvm_bridge::Result;
-use tvm_bridge::nest::{Buffer, Index, LoopKind, Place, Stmt};
+use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt};
 
 use super::product::Product;
 use super::{COPY, Convolution, Operands, Stages, each};
@@ -18,7 +18,7 @@ pub(super) fn stages(
     let columns = of.batch * height * width;
     // A row for each place of the window in each channel, a column for each output.
     let windows = [of.channels, window_y, window_x, columns];
-    let matrix = Buffer::new("windows", &windows, Place::Memory)?;
+    let matrix = Buffer::new("windows", &windows)?;
     let copy = Stmt::elements(
         COPY,
         [buffers.image, &matrix],

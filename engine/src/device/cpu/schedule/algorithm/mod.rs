@@ -264,6 +264,13 @@ fn each(kind: LoopKind, extent: i64, body: impl FnOnce(&Index) -> Result<Stmt>) 
     Stmt::repeat("i", kind, &constant(extent)?, body)
 }
 
+/// Buffers of one vector each, which LLVM can hold in registers.
+fn vectors(name: &str, count: i64, lanes: i64) -> Result<Vec<Buffer>> {
+    (0..count)
+        .map(|place| Buffer::new(&format!("{name}_{place}"), &[lanes]))
+        .collect()
+}
+
 /// Statement by statement over the lanes of a vector.
 fn vector(lanes: i64, body: impl FnOnce(&Index) -> Result<Stmt>) -> Result<Stmt> {
     Stmt::repeat("lane", LoopKind::Vectorized, &constant(lanes)?, body)

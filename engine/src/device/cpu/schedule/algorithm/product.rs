@@ -1,10 +1,12 @@
 //! Products of matrices: a tile of columns times vectors of output channels is summed in registers.
 
+use std::slice::from_ref;
+
 use opmodels::tile::VectorUnit;
 use tvm_bridge::Result;
-use tvm_bridge::nest::{Buffer, Index, LoopKind, Place, Stmt, Touched, Value};
+use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt, Touched, Value};
 
-use super::{constant, each, vector};
+use super::{each, vector, vectors};
 
 /// Registers left for the operands.
 const SPARE_REGISTERS: i64 = 4;
@@ -77,14 +79,14 @@ impl Product<'_> {
             each(LoopKind::Parallel, self.batch * groups * tiles, |task| {
                 let (of_group, tile) = task.divided(tiles)?;
                 let (batch, group) = of_group.divided(groups)?;
-                let sums = Buffer::new("sums", &[width * self.blocks, self.lanes], Place::Local)?;
+                let sums = vectors("sums", width * self.blocks, self.lanes)?;
                 let at = |column: i64, block: i64| -> Result<(Index, Index)> {
                     Ok((
                         tile.scaled(width, first + column)?,
                         group.scaled(self.blocks, block)?,
                     ))
                 };
-                let tiled = |body: &dyn Fn(i64, &At<'_>) -> Result<Stmt>| -> Result<Stmt> {
+                let tiled = |body: &dyn Fn(&Buffer, &At<'_>) -> Result<Stmt>| -> Result<Stmt> {
                     let mut all = Vec::new();
                     for column in 0..width {
                         for block in 0..self.blocks {
@@ -94,35 +96,32 @@ impl Product<'_> {
                                 column: &column_at,
                                 vector: &vector_at,
                             };
-                            all.push(body(column * self.blocks + block, &at)?);
+                            all.push(body(&sums[(column * self.blocks + block) as usize], &at)?);
                         }
                     }
                     Stmt::sequence(&all)
                 };
-                let sum = |row: i64, lane: &Index| -> Result<[Index; 2]> {
-                    Ok([constant(row)?, lane.clone()])
-                };
-                let begin = tiled(&|row, _| {
+                let begin = tiled(&|sum, _| {
                     vector(self.lanes, |lane| {
-                        sums.store(&Value::constant(0.0)?, &sum(row, lane)?)
+                        sum.store(&Value::constant(0.0)?, from_ref(lane))
                     })
                 })?;
                 let add = self.over_depth(&mut Vec::new(), &|depth| {
-                    tiled(&|row, at| {
+                    tiled(&|sum, at| {
                         vector(self.lanes, |lane| {
-                            let place = sum(row, lane)?;
-                            let product = left(at, depth)?.times(&right(at, depth, lane)?)?;
-                            sums.store(&sums.load(&place)?.plus(&product)?, &place)
+                            let lane = from_ref(lane);
+                            let product = left(at, depth)?.times(&right(at, depth, &lane[0])?)?;
+                            sum.store(&sum.load(lane)?.plus(&product)?, lane)
                         })
                     })
                 })?;
-                let end = tiled(&|row, at| write(at, &|lane| sums.load(&sum(row, lane)?)))?;
+                let end = tiled(&|sum, at| write(at, &|lane| sum.load(from_ref(lane))))?;
                 Stmt::sequence(&[begin, add, end])?.block(
                     self.name,
                     Touched {
                         reads: self.reads,
                         writes: &[self.out],
-                        locals: std::slice::from_ref(&sums),
+                        locals: &sums,
                     },
                 )
             })

@@ -10,10 +10,10 @@ use std::slice::from_ref;
 use opdata::contract::knobs::{Algorithm, ConvolutionKnobs};
 use opmodels::tile::VectorUnit;
 use tvm_bridge::Result;
-use tvm_bridge::nest::{Buffer, Index, LoopKind, Place, Stmt, Touched, Value};
+use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt, Touched, Value};
 
 use super::product::Product;
-use super::{COPY, Convolution, Operands, Stages, constant, each, vector};
+use super::{COPY, Convolution, Operands, Stages, constant, each, vector, vectors};
 
 /// Values of the window along an axis.
 const WINDOW: i64 = 3;
@@ -120,11 +120,10 @@ pub(super) fn stages(
         tiles.rows * outputs + WINDOW - 1,
         tiles.columns * outputs + WINDOW - 1,
     ];
-    let memory = |name: &str, extents: &[i64]| Buffer::new(name, extents, Place::Memory);
-    let image = memory(COPY, &[of.batch, of.channels, covered[0], covered[1]])?;
-    let weights = memory("filters", &[places, of.vectors, of.channels, of.lanes])?;
-    let turned = memory("tiles", &[places, of.channels, tiles.count()])?;
-    let sums = memory("sums", &[places, of.vectors, tiles.count(), of.lanes])?;
+    let image = Buffer::new(COPY, &[of.batch, of.channels, covered[0], covered[1]])?;
+    let weights = Buffer::new("filters", &[places, of.vectors, of.channels, of.lanes])?;
+    let turned = Buffer::new("tiles", &[places, of.channels, tiles.count()])?;
+    let sums = Buffer::new("sums", &[places, of.vectors, tiles.count(), of.lanes])?;
 
     let copy = Stmt::elements(
         COPY,
@@ -258,7 +257,7 @@ fn back(
     let edge = outputs + WINDOW - 1;
     let (group, row) = task.divided(tiles.batch * tiles.rows)?;
     let (image, tile_y) = row.divided(tiles.rows)?;
-    let results = Buffer::new("results", &[outputs * outputs, of.lanes], Place::Local)?;
+    let results = vectors("results", outputs * outputs, of.lanes)?;
     each(LoopKind::Serial, tiles.columns, |tile_x| {
         let passes = Passes::new(by.sums, of.lanes)?;
         let turn = passes.statements(
@@ -266,14 +265,14 @@ fn back(
                 let tile = row.scaled(tiles.columns, 0)?.plus(tile_x)?;
                 sums.load(&[constant(y * edge + x)?, group.clone(), tile, lane.clone()])
             },
-            &|y, x, lane, value| results.store(value, &[constant(y * outputs + x)?, lane.clone()]),
+            &|y, x, lane, value| results[(y * outputs + x) as usize].store(value, from_ref(lane)),
         )?;
         let scatter = each(LoopKind::Serial, of.lanes, |lane| {
             let mut stores = Vec::new();
             for inside_y in 0..outputs {
                 for inside_x in 0..outputs {
-                    let place = constant(inside_y * outputs + inside_x)?;
-                    let value = results.load(&[place, lane.clone()])?;
+                    let place = (inside_y * outputs + inside_x) as usize;
+                    let value = results[place].load(from_ref(lane))?;
                     let y = tile_y.scaled(outputs, inside_y)?;
                     let x = tile_x.scaled(outputs, inside_x)?;
                     let inside = y
@@ -291,7 +290,7 @@ fn back(
             Touched {
                 reads: &[sums],
                 writes: &[output],
-                locals: &[passes.locals(), std::slice::from_ref(&results)].concat(),
+                locals: &[passes.locals(), &results].concat(),
             },
         )
     })
@@ -304,7 +303,7 @@ struct Passes {
     width: usize,
     lanes: i64,
     /// `M x`.
-    between: Buffer,
+    between: Vec<Buffer>,
 }
 
 impl Passes {
@@ -315,12 +314,12 @@ impl Passes {
             matrix,
             width,
             lanes,
-            between: Buffer::new("between", &[values, lanes], Place::Local)?,
+            between: vectors("between", values, lanes)?,
         })
     }
 
     fn locals(&self) -> &[Buffer] {
-        std::slice::from_ref(&self.between)
+        &self.between
     }
 
     /// The statements; both callbacks take the row, the column and the lane.
@@ -329,22 +328,20 @@ impl Passes {
         read: &dyn Fn(i64, i64, &Index) -> Result<Value>,
         write: &dyn Fn(i64, i64, &Index, &Value) -> Result<Stmt>,
     ) -> Result<Stmt> {
-        let place = |row: usize, column: usize, lane: &Index| -> Result<[Index; 2]> {
-            Ok([constant((row * self.width + column) as i64)?, lane.clone()])
-        };
+        let between = |row: usize, column: usize| &self.between[row * self.width + column];
         let mut all = Vec::new();
         for (row, factors) in self.matrix.iter().enumerate() {
             for column in 0..self.width {
                 all.push(vector(self.lanes, |lane| {
                     let value = combined(factors, |k| read(k as i64, column as i64, lane))?;
-                    self.between.store(&value, &place(row, column, lane)?)
+                    between(row, column).store(&value, from_ref(lane))
                 })?);
             }
         }
         for row in 0..self.matrix.len() {
             for (column, factors) in self.matrix.iter().enumerate() {
                 all.push(vector(self.lanes, |lane| {
-                    let value = combined(factors, |k| self.between.load(&place(row, k, lane)?))?;
+                    let value = combined(factors, |k| between(row, k).load(from_ref(lane)))?;
                     write(row as i64, column as i64, lane, &value)
                 })?);
             }
