@@ -1,4 +1,4 @@
-//! Paddings: a fill and a copy in place of a loop full of conditions, where possible close to their use.
+//! Paddings: loops without conditions in place of one that is full of them, where possible close to their use.
 //!
 //! A padded buffer that its reader walks through once for every index of some outer axes (the channels of a pooling or
 //! a depthwise convolution) is filled for one such index at a time, so that it stays in the cache ([`near`]). Others
@@ -64,19 +64,19 @@ pub(super) fn near(s: &Schedule, padding: &Part, outermost: &Loop, stride: i64) 
     let extent = s.extent(&columns)?;
     let image = image_range(padding, 1).unwrap_or(0..extent);
     let copied = (image.start + stride - 1) / stride..image.end.min(extent) / stride;
+    let phase_by_phase = stride > 1 && copied.end - copied.start < SHORT_LOOP;
     if stride > 1 {
+        // Neighbours go to different phases; together they are one load and a shuffle for LLVM.
         let split = s.split(&columns, &[None, Some(stride)])?;
         s.unroll(&split[1])?;
         columns = split[0].clone();
-        if copied.end - copied.start < SHORT_LOOP {
+        if phase_by_phase {
             s.reorder(&[&split[1], &columns])?;
-            s.vectorize(&part(s, &columns, copied)?)?;
-        } else {
-            // Neighbours go to different phases; together they are one load and a shuffle for LLVM.
-            part(s, &columns, copied)?;
         }
-    } else {
-        part(s, &columns, copied)?;
+    }
+    let inside = part(s, &columns, copied)?;
+    if phase_by_phase {
+        s.vectorize(&inside)?;
     }
     if let (Some(image), Some(rows)) = (image_range(padding, 2), own.last()) {
         part(s, rows, image)?;
