@@ -109,9 +109,9 @@ impl Product<'_> {
                 let add = self.over_depth(&mut Vec::new(), &|depth| {
                     tiled(&|sum, at| {
                         vector(self.lanes, |lane| {
-                            let lane = from_ref(lane);
-                            let product = left(at, depth)?.times(&right(at, depth, &lane[0])?)?;
-                            sum.store(&sum.load(lane)?.plus(&product)?, lane)
+                            let place = from_ref(lane);
+                            let product = left(at, depth)?.times(&right(at, depth, lane)?)?;
+                            sum.store(&sum.load(place)?.plus(&product)?, place)
                         })
                     })
                 })?;
