@@ -13,7 +13,7 @@ use tvm_bridge::{Block, Result, Schedule};
 
 use super::knobs::{default_knobs, vector_axis};
 use super::prepare::{Part, Parts, prepare};
-use super::staged::Staged;
+use super::staged::{Staged, channels_at_once};
 use super::{
     CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, SUMS_SCOPE, pad, spatial, tail,
 };
@@ -32,7 +32,11 @@ pub(super) fn suggested(
         padding,
         ..default_knobs(&anchor.info, unit)
     };
-    if epilogue == Epilogue::Tile
+    if padding == Padding::Near
+        && let Some(channels) = channels_at_once(&anchor.info, &knobs)
+    {
+        knobs.cache_tile.push(channels);
+    } else if epilogue == Epilogue::Tile
         && let Some(axis) = tail::cropped_axis(&parts, &anchor.info)
         && axis.extent <= knobs.tile_of(&axis.name)
     {

@@ -19,13 +19,14 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 27] = [
+const OPERATORS: [&str; 28] = [
     "conv2d_prime",
     "conv2d_packed",
     "conv2d_strided",
     "conv2d_grouped",
     "conv2d_swish",
     "depthwise",
+    "depthwise_small",
     "depthwise_strided",
     "conv_transpose",
     "dense",
