@@ -21,7 +21,7 @@ use opreport::{Exit, Misuse, Style, Verbosity, View};
 use crate::cli::store::StoreCommand;
 use crate::cli::{Action, Invocation, ListRequest, completions, man_page};
 use crate::plan::Planned;
-use crate::preview::outlook;
+use crate::preview::estimate;
 use crate::render::{
     Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_json,
     settings_text,
@@ -296,11 +296,11 @@ fn interrupted_before_results() -> AppError {
 }
 
 fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
-    let outlook = with_session(Verbosity::Quiet, |session| Ok(outlook(planned, session)?))?;
+    let estimate = with_session(Verbosity::Quiet, |session| Ok(estimate(planned, session)?))?;
     show(
         view,
-        |style| plan_text(&planned.plan, Some(&outlook), style),
-        || plan_json(&planned.plan, Some(&outlook)),
+        |style| plan_text(&planned.plan, Some(&estimate), style),
+        || plan_json(&planned.plan, Some(&estimate)),
     )
 }
 

@@ -203,7 +203,7 @@ mod tests {
         );
         let traffic = found(|r| r.bytes_written = Some(500_000));
         assert!(traffic[0].contains("L1 roof"), "{traffic:?}");
-        // 10 MB of weights, 1 MB of which the caches hold, at 10 GB/s and a tenth of the peak.
+        // 10 MB of weights (the caches hold 1 MB of them), at 10 GB/s and a tenth of the peak.
         let weights = |time_ns: f64, flops: u64| {
             found(|r| {
                 r.weight_shapes = Some("1000x2500".parse().unwrap());

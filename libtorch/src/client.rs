@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use crate::protocol::{Answer, Cycle, Load, Order, PROTOCOL, Record};
+use crate::protocol::{Answer, Cycle, Load, Order, PROTOCOL, RecordSpec};
 
 /// How to get the program.
 pub const SETUP: &str = "scripts/setup --with torch";
@@ -188,7 +188,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::run`]; the trace cannot be written.
-    pub fn record(&mut self, record: Record, limit: Duration) -> Result<Cycle, ClientError> {
+    pub fn record(&mut self, record: RecordSpec, limit: Duration) -> Result<Cycle, ClientError> {
         match self.ask(&Order::Record(record), limit)? {
             Answer::Recorded(cycle) => Ok(cycle),
             other => Err(self.unexpected(&other)),

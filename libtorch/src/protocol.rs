@@ -18,7 +18,7 @@ pub enum Order {
         runs: u32,
     },
     /// Run it and record its operators.
-    Record(Record),
+    Record(RecordSpec),
     /// Run it without and with the profiler by turns, to see what that costs.
     Pairs {
         /// Time to spend.
@@ -67,7 +67,7 @@ pub struct StoredTensor {
 
 /// What to record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RecordSpec {
     /// Runs that are watched and dropped.
     pub warmup: u32,
     /// Runs that are recorded.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ImportError;
-use crate::graph::Place;
+use crate::graph::ByteRange;
 use crate::sources::Source;
 
 /// The only format of deployed.json that this crate reads.
@@ -95,7 +95,7 @@ pub struct StoredTensor {
     pub dtype: String,
     /// Where it lies.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ByteRange,
 }
 
 impl Deployed {

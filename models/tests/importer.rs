@@ -48,7 +48,7 @@ fn pass(modules: &[&str]) {
         .current_dir(root().join("models/python"))
         .output()
         .unwrap();
-    // A process can also end badly after its tests; so the status is told.
+    // A process can also end badly after its tests; so its status is printed.
     assert!(
         output.status.success(),
         "{}: {}{}",

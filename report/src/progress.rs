@@ -182,7 +182,7 @@ impl Progress for Bar {
 
     fn note(&mut self, text: &str) {
         let text = printable(text, Colour::Off);
-        // Before its first phase the bar is hidden, and would hide what it is told as well.
+        // Before its first phase the bar is hidden, and would hide its messages as well.
         if self.bar.is_hidden() {
             let _ = writeln!(std::io::stderr(), "{text}");
         } else {

@@ -49,7 +49,7 @@ class Trace:
 
 
 def read(folder, gpus):
-    """The traces of these GPUs of which there are both measured times and predictions, without fused and distributed ones."""
+    """The traces of these GPUs that have both measured times and predictions, without fused and distributed ones."""
     # The text of a node's column can be long.
     csv.field_size_limit(sys.maxsize)
     found = []
@@ -102,7 +102,7 @@ def phases(kind):
 
 
 def broadcast(node, operator):
-    """What ends the name of an operator with a single number for its second operand, of which the tables have measurements of their own."""
+    """What ends the name of an operator with a single number for its second operand; the tables have measurements of such operators."""
     shapes = ast.literal_eval(node["InputShapes"])
     scalar = len(shapes) == 2 and math.prod(shapes[1]) == 1
     return "u" if scalar and operator in ("VECadd", "VECmul", "VECdiv", "VECpow") else ""

@@ -29,7 +29,7 @@ fn rows(folder: &Path) -> Vec<Row> {
     read_rows(&folder.join("rows.csv")).unwrap()
 }
 
-/// The points of a run: function and id, each of which must be there once.
+/// The points of a run: function and id, each exactly once.
 fn points(rows: &[Row]) -> BTreeSet<(String, String)> {
     let name = |row: &Row| (row.op_symbol.clone().unwrap(), row.point_id.clone());
     let points: BTreeSet<_> = rows.iter().map(name).collect();
@@ -198,7 +198,7 @@ fn a_row_is_rebuilt_from_its_record() {
         .iter()
         .find(|r| r.schedule_space.as_deref() == Some("template") && r.status == Status::Measured)
         .unwrap();
-    // Whether the time is the recorded one is the machine's affair here; that it is told is ours.
+    // Whether the time is the recorded one is the machine's affair here; that it is printed is ours.
     let outcome = bench.run(&["replay", &row.row_id, "--run", "run", "--json"]);
     let text = outcome.stdout.as_str();
     let replayed: serde_json::Value = serde_json::from_str(text).unwrap();

@@ -99,7 +99,7 @@ fn dumps_that_lost_commands() {
     check_random(0..150);
 }
 
-/// Dumps of which something wrong was said once, or that were called whole.
+/// Dumps that were once misread, or called whole.
 #[test]
 fn dumps_that_were_misread() {
     check_random([

@@ -261,7 +261,7 @@ fn dumps_of_any_shape_lost_anything() {
     check_random(0..120);
 }
 
-/// A dump of which something wrong was said once: records within two lapped rings were never written.
+/// A dump that was once misread: records within two lapped rings were never written.
 #[test]
 fn a_ring_with_unwritten_records_was_misread() {
     check_random(40_008_365..40_008_366);

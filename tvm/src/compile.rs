@@ -1,4 +1,4 @@
-//! The road from a scheduled operator to a running kernel, and what each stage costs.
+//! The path from a scheduled operator to a running kernel, and what each stage costs.
 //!
 //! Schedule → lower (passes) → code generation (`target.build.llvm`: LLVM IR, optimised) → JIT (machine code, in
 //! memory). For a device other than the host, lowering splits the kernels off; they go through their own code generator
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
 use crate::launch::{KernelLaunch, launches};
-use crate::lower::{Parts, lower};
+use crate::lower::{HostAndDevice, lower};
 use crate::pack::{self, DeviceCompiler};
 use crate::pass::Context;
 use crate::target::Target;
@@ -44,7 +44,7 @@ pub struct Compiled {
 /// A module that went through the lowering passes and waits for code generation.
 #[derive(Debug)]
 pub struct Lowered {
-    parts: Parts,
+    parts: HostAndDevice,
     /// Names under which the functions will be found.
     functions: Vec<String>,
     target: Target,

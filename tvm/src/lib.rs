@@ -4,7 +4,7 @@
 //! schedule primitives, lowering, code generation, compiled kernels, tensors, the thread pool and the Relax virtual
 //! machine with its instrument hook. It owns no policy: what to schedule, measure or keep is decided by its callers.
 //!
-//! The road from an operator to a running kernel, and what each step costs, is described in [`compile`].
+//! The path from an operator to a running kernel, and what each step costs, is described in [`compile`].
 //! Errors raised inside TVM arrive as [`Error::Tvm`], cut down to the sentence a person needs; a panic in a Rust
 //! callback is turned into a TVM error and never unwinds through C++.
 

@@ -46,7 +46,7 @@ impl Pipeline {
 
 /// A lowered module.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct HostAndDevice {
     /// What is called: the whole program on a CPU, else the code that starts kernels.
     pub host: IrModule,
     /// The kernels, where they run on another device than the host.
@@ -174,7 +174,7 @@ const DEVICE_PASSES: [&str; 3] = [
 const DEVICE_KERNEL: i64 = 2;
 
 /// Lowers `module` for `target`.
-pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Parts> {
+pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Result<HostAndDevice> {
     let device = target.device_kind();
     if device == DeviceKind::Cuda {
         // Passes ask what GPUs have.
@@ -197,7 +197,8 @@ pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Res
     Ok(parts)
 }
 
-/// Whether any function is meant for the target's device: those of the host alone, which compute shapes, name theirs.
+/// Whether any function is meant for the target's device. Functions for the host alone, which compute shapes, name it as
+/// their target.
 fn needs_device(module: &IrModule) -> Result<bool> {
     for (_, function) in module.entries()? {
         if attribute(&function, "target")?.is_none() {
@@ -212,7 +213,7 @@ fn lower_through(
     module: &IrModule,
     target: &Target,
     asserts: Asserts,
-) -> Result<Parts> {
+) -> Result<HostAndDevice> {
     let mut handle = module.handle.clone();
     let _kept = Guard::for_module(module)?;
     // Results of single precision take the memory of operands of half precision when these are done with.
@@ -243,7 +244,7 @@ fn lower_through(
         host = run_all(&["tirx.transform.SkipAssert"], host)?;
     }
     let finish = |device: IrModule| run_all(&DEVICE_PASSES, device.handle);
-    Ok(Parts {
+    Ok(HostAndDevice {
         host: IrModule { handle: host },
         device: device
             .map(finish)

@@ -2,7 +2,7 @@
 //!
 //! Operators come from models; this is for kernels that no model has, such as those that find a machine's limits, and
 //! for other algorithms of an operator ([`crate::algorithm`]). A nest works on buffers of `float32` with 64-bit indices
-//! (`values.rs`), and goes the same road as an operator: what it reaches, generated code can reach. What stands in
+//! (`values.rs`), and takes the same path as an operator: what it reaches, generated code can reach. What stands in
 //! [`Integers`] is not known to the compiler, which may otherwise do at once what a loop of known extent says again and
 //! again. Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
 
@@ -233,7 +233,7 @@ pub enum Parameter<'a> {
     Counts(&'a Integers),
 }
 
-/// A function of these parameters, none of which overlaps another.
+/// A function of these parameters; none overlaps another.
 ///
 /// # Errors
 /// TVM's.

@@ -176,12 +176,12 @@ fn drawn(schedule: &Schedule) -> Result<Vec<Vec<i64>>> {
 
 /// A sketch's steps, and where each name comes from.
 struct Steps<'a> {
-    all: Vec<Step<'a>>,
+    all: Vec<OutlineStep<'a>>,
     /// The step that gives a name, and the place among its outputs.
     made: HashMap<&'a str, (usize, usize)>,
 }
 
-struct Step<'a> {
+struct OutlineStep<'a> {
     kind: &'a str,
     inputs: &'a [Value],
     attributes: &'a [Value],
@@ -192,7 +192,7 @@ impl<'a> Steps<'a> {
     fn read(trace: &'a Value) -> Option<Steps<'a>> {
         let read = |step: &'a Value| {
             let list = |place: usize| step.get(place)?.as_array().map(Vec::as_slice);
-            Some(Step {
+            Some(OutlineStep {
                 kind: step.get(0)?.as_str()?,
                 inputs: list(1)?,
                 attributes: list(2)?,
@@ -200,7 +200,7 @@ impl<'a> Steps<'a> {
             })
         };
         let steps = trace.get(0)?.as_array()?.iter();
-        let all: Vec<Step<'a>> = steps.map(read).collect::<Option<_>>()?;
+        let all: Vec<OutlineStep<'a>> = steps.map(read).collect::<Option<_>>()?;
         let mut made = HashMap::new();
         for (place, step) in all.iter().enumerate() {
             let outputs = step.outputs.iter().enumerate();
@@ -209,12 +209,12 @@ impl<'a> Steps<'a> {
         Some(Steps { all, made })
     }
 
-    fn maker(&self, name: &Value) -> Option<(&Step<'a>, usize)> {
+    fn maker(&self, name: &Value) -> Option<(&OutlineStep<'a>, usize)> {
         let &(step, output) = self.made.get(name.as_str()?)?;
         Some((&self.all[step], output))
     }
 
-    fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = (usize, &Step<'a>)> {
+    fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = (usize, &OutlineStep<'a>)> {
         let steps = self.all.iter().enumerate();
         steps.filter(move |(_, step)| step.kind == kind)
     }
@@ -242,7 +242,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The place of a step among those that draw tiles.
-    fn drawing(&self, step: &Step<'a>) -> Option<usize> {
+    fn drawing(&self, step: &OutlineStep<'a>) -> Option<usize> {
         self.of_kind(DRAWS_TILE)
             .position(|(_, other)| std::ptr::eq(other, step))
     }
@@ -326,7 +326,13 @@ impl<'a> Steps<'a> {
     }
 
     /// What `copy` copies at once of what `block` reads at a place of its reads.
-    fn tile(&self, copy: &Step<'a>, block: &str, info: &BlockInfo, read: usize) -> Option<Tile> {
+    fn tile(
+        &self,
+        copy: &OutlineStep<'a>,
+        block: &str,
+        info: &BlockInfo,
+        read: usize,
+    ) -> Option<Tile> {
         let access = info.reads.get(read)?;
         let (moved, at) = self.of_kind("ComputeAt").find(|(_, step)| {
             step.inputs.first().and_then(Value::as_str) == copy.outputs.first().copied()
@@ -396,6 +402,6 @@ impl<'a> Steps<'a> {
 }
 
 /// The number that a mark has.
-fn number(step: &Step<'_>) -> Option<i64> {
+fn number(step: &OutlineStep<'_>) -> Option<i64> {
     step.inputs.get(1)?.as_i64()
 }

@@ -88,9 +88,8 @@ impl Pool {
         if self.in_use.get() == threads {
             return Ok(());
         }
-        // All processors, whatever the number of threads in use: with fewer processors than it has threads TVM binds every
-        // one of them to all of these, so that at one thread the others, which look for work for a while before they sleep,
-        // would share the caller's.
+        // All processors, whatever the number of threads in use. With fewer processors than threads TVM binds every thread
+        // to all of these processors. At one thread, the others would then look for work on the caller's processor.
         let processors = self.processors.iter();
         let names: Vec<Obj> = processors.map(|p| text(&p.to_string())).collect();
         call(
@@ -103,8 +102,8 @@ impl Pool {
         )?;
         match self.in_use()? {
             now if now == threads => {
-                // TVM lets the calling thread roam over all of these processors, and now and then the system keeps it
-                // beside a pool thread, which is bound to its own: two threads then take the time of one.
+                // TVM lets the calling thread move over all of these processors. Now and then the system keeps it on the
+                // processor that a pool thread is bound to, and two threads share the time of one.
                 bind_this_thread(&self.processors[..1])?;
                 self.in_use.set(threads);
                 Ok(())

@@ -1,4 +1,4 @@
-//! The road from TVM's JSON to a running kernel, on real TVM.
+//! The path from TVM's JSON to a running kernel, on real TVM.
 
 use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::threads::Pool;

@@ -27,7 +27,7 @@ pub enum Outcome {
 
 /// A configuration that was tried on a board.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct LogRecord {
     /// The workload.
     pub workload: Workload,
     /// The configuration.
@@ -40,7 +40,7 @@ pub struct Record {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Log {
     /// The records, in order.
-    pub records: Vec<Record>,
+    pub records: Vec<LogRecord>,
     /// Lines that are of other tasks or devices.
     pub others: u64,
     /// Lines that are no record at all.
@@ -156,7 +156,7 @@ fn workload(
 }
 
 /// `{"data": […], "kernel": […], "stride", "pad", knobs…, "outcome", "seconds"}`.
-fn flat(value: &Value) -> Option<Record> {
+fn flat(value: &Value) -> Option<LogRecord> {
     let [top, left, bottom, right] = list(&value["pad"])?;
     if (top, left) != (bottom, right) {
         return None;
@@ -171,7 +171,7 @@ fn flat(value: &Value) -> Option<Record> {
         _ => Outcome::Unknown,
     };
     let (data, kernel) = (list(&value["data"])?, list(&value["kernel"])?);
-    Some(Record {
+    Some(LogRecord {
         workload: workload(data, kernel, list(&value["stride"])?, [top, left])?,
         config,
         outcome,
@@ -179,7 +179,7 @@ fn flat(value: &Value) -> Option<Record> {
 }
 
 /// Format 0.2 of AutoTVM: `{"input": [target, task, args, kwargs], "config": {"entity": […]}, "result": [costs, error, …]}`.
-fn autotvm(value: &Value) -> Option<Record> {
+fn autotvm(value: &Value) -> Option<LogRecord> {
     let input = value["input"].as_array()?;
     if input.get(1)?.as_str()? != "conv2d_packed.vta" {
         return None;
@@ -214,7 +214,7 @@ fn autotvm(value: &Value) -> Option<Record> {
         1..=3 => Outcome::NotCompiled,
         _ => Outcome::Unknown,
     };
-    Some(Record {
+    Some(LogRecord {
         workload: workload(data?, kernel?, list(args.get(2)?)?, padding)?,
         config,
         outcome,

@@ -1,7 +1,5 @@
 //! `doctor`: gathers the facts that the checks judge, and calibrates the machine if asked to.
 
-use std::path::Path;
-
 use opdata::contract::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
 use opengine::device::{self, Target};
@@ -41,7 +39,8 @@ pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppE
     let llvm_knows_cpu = cpu
         .filter(|_| tvm.is_ok())
         .map(|cpu| tvm_bridge::Target::llvm(&cpu, 1).is_ok());
-    let packages = pinned(&home.requirements());
+    let requirements = std::fs::read_to_string(home.requirements()).unwrap_or_default();
+    let packages = PackageWanted::from_requirements(&requirements);
     let python = request.python.clone().unwrap_or_else(|| home.python());
     let python = PythonFacts::probe(&python, &packages);
     let store = Store::new(home.calibrations());
@@ -160,18 +159,4 @@ fn calibrate(
         );
     }
     Ok(calibration)
-}
-
-/// The packages that a requirements file pins to one version. Those pinned by Python version are left out: which of
-/// their pins applies is pip's to know.
-fn pinned(requirements: &Path) -> Vec<PackageWanted> {
-    let text = std::fs::read_to_string(requirements).unwrap_or_default();
-    text.lines()
-        .filter(|line| !line.starts_with('#') && !line.contains(';'))
-        .filter_map(|line| line.trim_end_matches('\\').trim().split_once("=="))
-        .map(|(name, version)| PackageWanted {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        })
-        .collect()
 }

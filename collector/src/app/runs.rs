@@ -144,11 +144,11 @@ pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppE
         source: NightlyError::Config(error).into(),
     })?;
     if request.mode == NightlyMode::Show {
-        let outlook = nightly::outlook(plan)?;
+        let estimate = nightly::estimate(plan)?;
         return show(
             view,
-            |style| nightly_plan_text(&outlook, style),
-            || nightly_plan_json(&outlook),
+            |style| nightly_plan_text(&estimate, style),
+            || nightly_plan_json(&estimate),
         );
     }
     let mut runner = ProcessRunner {

@@ -253,7 +253,7 @@ pub struct TuneArgs {
     /// How to tune; `list tuners` shows them. Several, with --ifpartial, to compare them
     #[arg(long, value_name = "TUNER,…", action = clap::ArgAction::Append, value_parser = Suggest(crate::tuners::names()))]
     pub tuner: Vec<String>,
-    /// Most schedules of an operator, from 10 to 3000; --time-budget bounds them all
+    /// Most schedules of an operator, from 10 to 3000; with --time-budget alone 3000, and the budget is shared out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
     /// Learn from the rows of an earlier run of this target and machine, too

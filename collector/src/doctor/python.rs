@@ -22,8 +22,8 @@ pub struct PackageWanted {
 }
 
 impl PackageWanted {
-    /// The packages of a requirements file that every platform gets (lines `name==version`,
-    /// without a marker).
+    /// The packages of a requirements file that every platform gets (lines `name==version`). Those pinned by Python
+    /// version are left out: pip knows which of their pins applies.
     pub fn from_requirements(text: &str) -> Vec<Self> {
         text.lines()
             .map(|line| line.trim_end_matches('\\').trim())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use opmodels::{Deployed, Tooling};
 use optorch::client::{Client, Program};
 use optorch::lines::{GroupBy, SortBy, summary};
-use optorch::protocol::{Cycle, Detail, Record};
+use optorch::protocol::{Cycle, Detail, RecordSpec};
 
 use super::contender::{Contender, Facts, OperatorTime, Round, per_run};
 use super::kinds::Kind;
@@ -81,7 +81,7 @@ impl Contender for Running {
         let runs = fitting.max(RUNS.0);
         let runs_ns = self.client.run(runs, self.limit * runs)?;
         let active = fitting.clamp(WATCHED.0, WATCHED.1);
-        let record = Record {
+        let record = RecordSpec {
             warmup: 1,
             active,
             first_step: 0,

@@ -8,10 +8,10 @@
 
 pub mod config;
 pub mod digest;
+mod estimate;
 pub mod history;
 pub mod jobs;
 mod lock;
-mod outlook;
 mod plan;
 pub mod report;
 #[cfg(test)]
@@ -29,10 +29,10 @@ use thiserror::Error;
 use crate::compare::{CompareError, Comparison, Machines, Options, compare};
 
 use digest::{Digest, Tally};
+pub use estimate::{JobEstimate, NightlyEstimate, estimate};
 use history::{JobRun, Partition};
 use jobs::{JobCommand, JobEnd, JobRunner};
 use lock::NightlyLock;
-pub use outlook::{JobOutlook, NightlyOutlook, outlook};
 pub use plan::{Job, NightlyPlan, again_name};
 use report::{JobOutcome, JobReport, NightlyReport, NightlyState, NotCompared, SummaryFile, save};
 

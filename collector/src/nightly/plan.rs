@@ -46,7 +46,7 @@ pub struct Job {
     pub target: String,
     /// The sweep; `None` for the default schedules alone.
     pub sweep: Option<String>,
-    /// How many measurements of the same came before, each of which was disturbed.
+    /// How many earlier measurements of the same there were, all disturbed.
     pub again: u32,
     /// Its weight in the division of the time budget.
     pub weight: f64,

@@ -80,7 +80,7 @@ pub struct JobReport {
     pub target: String,
     /// The sweep, if it was one.
     pub sweep: Option<String>,
-    /// How many measurements of the same came before, each of which was disturbed.
+    /// How many earlier measurements of the same there were, all disturbed.
     pub again: u32,
     /// Its name for people.
     pub label: String,

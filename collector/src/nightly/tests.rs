@@ -99,13 +99,13 @@ impl JobRunner for StandIn {
     }
 }
 
-struct Place {
+struct NightlyFolder {
     folder: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place {
+impl NightlyFolder {
+    fn new() -> NightlyFolder {
+        NightlyFolder {
             folder: tempfile::tempdir().unwrap(),
         }
     }
@@ -169,7 +169,7 @@ fn good(model: &str) -> Act {
 
 #[test]
 fn a_second_nightly_run_is_compared_with_the_first() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let (first, _) = place.night("2026-11-19", &[("mlp", good("mlp")), ("net", good("net"))]);
     assert_eq!(
         (first.exit(), first.comparison.is_none()),
@@ -201,7 +201,7 @@ fn a_second_nightly_run_is_compared_with_the_first() {
 
 #[test]
 fn a_job_that_fails_does_not_stop_the_others() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let acts = [
         ("bad", Act::Fail(1, "error: no such operator\n")),
         ("none", Act::Missing),
@@ -220,7 +220,7 @@ fn a_job_that_fails_does_not_stop_the_others() {
 
 #[test]
 fn too_many_failed_points_have_an_exit_code() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let mut some = rows("mlp", 1.0);
     some[0] = failed(some[0].clone(), Status::Crashed, "signal 11");
     let (night, _) = place.night("2026-11-20", &[("mlp", Act::Rows(some.clone(), 4))]);
@@ -234,7 +234,7 @@ fn too_many_failed_points_have_an_exit_code() {
 
 #[test]
 fn time_that_is_left_over_goes_to_the_next_jobs() {
-    let plan = Place::new().plan("2026-11-20", &["a", "b", "c"]);
+    let plan = NightlyFolder::new().plan("2026-11-20", &["a", "b", "c"]);
     let mut jobs = plan.jobs;
     jobs[0].weight = 2.0;
     let hour = Duration::from_secs(3600);
@@ -242,7 +242,7 @@ fn time_that_is_left_over_goes_to_the_next_jobs() {
     assert_eq!(share(hour, &jobs[1..]), hour / 2);
     assert_eq!(share(hour, &jobs[2..]), hour);
     assert_eq!(share(Duration::ZERO, &jobs), Duration::ZERO);
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let (_, runner) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", good("net"))]);
     assert!(runner.shares[0] <= hour / 2 && runner.shares[1] > hour / 2);
     assert!(
@@ -254,7 +254,7 @@ fn time_that_is_left_over_goes_to_the_next_jobs() {
 
 #[test]
 fn a_night_without_time_begins_nothing() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let mut plan = place.plan("2026-11-20", &["mlp"]);
     plan.budget_ns = 1_000_000_000;
     let (night, runner) = place.run(&plan, &[("mlp", good("mlp"))]);
@@ -264,7 +264,7 @@ fn a_night_without_time_begins_nothing() {
 
 #[test]
 fn an_interrupted_nightly_run_is_resumed() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let acts = [
         ("mlp", good("mlp")),
         ("net", Act::Interrupt),
@@ -298,7 +298,7 @@ fn an_interrupted_nightly_run_is_resumed() {
 
 #[test]
 fn a_job_that_used_up_its_time_is_resumed_with_the_nightly_run() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let part = Act::Part(rows("mlp", 1.0)[..2].to_vec());
     let (night, _) = place.night("2026-11-20", &[("mlp", part)]);
     assert_eq!(night.jobs[0].outcome, JobOutcome::OutOfTime);
@@ -310,7 +310,7 @@ fn a_job_that_used_up_its_time_is_resumed_with_the_nightly_run() {
 
 #[test]
 fn jobs_that_need_more_than_their_share_get_what_the_night_has_left() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let long = |model| Act::InTwoParts(rows(model, 1.0));
     let acts = [
         ("mlp", long("mlp")),
@@ -332,7 +332,7 @@ fn jobs_that_need_more_than_their_share_get_what_the_night_has_left() {
 
 #[test]
 fn rows_that_cannot_be_read_are_a_failed_job() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     place.night("2026-11-19", &[("mlp", good("mlp"))]);
     let (_, _) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
     let csv = place
@@ -356,7 +356,7 @@ fn rows_that_cannot_be_read_are_a_failed_job() {
 
 #[test]
 fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let mut disturbed = rows("net", 1.0);
     disturbed[2].drift_ratio = Some(1.4);
     let acts = [("mlp", good("mlp")), ("net", Act::Rows(disturbed, 0))];
@@ -397,7 +397,7 @@ fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
 
 #[test]
 fn jobs_that_were_quiet_the_second_time_are_not_measured_a_third() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let mut disturbed = rows("net", 1.0);
     disturbed[2].drift_ratio = Some(1.4);
     let plan = NightlyPlan {
@@ -416,7 +416,7 @@ fn jobs_that_were_quiet_the_second_time_are_not_measured_a_third() {
 
 #[test]
 fn jobs_of_which_only_the_whole_model_was_disturbed_are_measured_again() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let acts = [
         ("mlp", Act::Model(rows("mlp", 1.0), 1.09)),
         ("net", Act::Model(rows("net", 1.0), 1.4)),
@@ -436,7 +436,7 @@ fn jobs_of_which_only_the_whole_model_was_disturbed_are_measured_again() {
 
 #[test]
 fn old_nights_go_but_never_the_only_baseline() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     place.night("2026-11-16", &[("mlp", good("mlp"))]);
     place.night("2026-11-17", &[("mlp", good("mlp")), ("net", good("net"))]);
     fs::create_dir(place.dataset().join("date=2026-02-30")).unwrap();
@@ -461,7 +461,7 @@ fn old_nights_go_but_never_the_only_baseline() {
 
 #[test]
 fn each_machine_has_its_own_baseline() {
-    let place = Place::new();
+    let place = NightlyFolder::new();
     let of_machine = |date: &str, machine: &str| {
         let folder = place
             .dataset()
@@ -491,15 +491,15 @@ fn each_machine_has_its_own_baseline() {
 }
 
 #[test]
-fn an_outlook_changes_nothing() {
-    let place = Place::new();
+fn an_estimate_changes_nothing() {
+    let place = NightlyFolder::new();
     for date in ["2026-11-17", "2026-11-18", "2026-11-19"] {
         let folder = place
             .dataset()
             .join(format!("date={date}/model=mlp/backend=llvm/sweep=none"));
         write_run(&folder, date, &rows("mlp", 1.0), |_| ());
     }
-    let found = outlook(place.plan("2026-11-19", &["mlp", "net"])).unwrap();
+    let found = estimate(place.plan("2026-11-19", &["mlp", "net"])).unwrap();
     assert_eq!(found.retention.removed.len(), 1);
     assert_eq!(
         (found.jobs[0].finished, found.jobs[1].finished),

@@ -78,7 +78,7 @@ pub(super) fn tuning(
     }
     Ok(Some(TuningPolicy {
         tuners,
-        trials: number(settings, "trials", TRIALS.0, TRIALS.1)?,
+        trials: trials(settings)?,
         compare: switch(settings, "ifcompare")?,
         partial,
         history: unique(settings, "history", |text| Ok(text.to_owned()), "")?
@@ -86,6 +86,17 @@ pub(super) fn tuning(
             .map(PathBuf::from)
             .collect(),
     }))
+}
+
+/// Most schedules of an operator. If a time budget is given and no number, the budget alone ends the run: squeezenet's
+/// operators have had 64 schedules each after two of ten minutes (two processors, 2026-11-26).
+fn trials(settings: &Settings) -> Result<u64, PlanError> {
+    let budget_decides =
+        !settings.get("trials").is_given() && settings.get("time-budget").is_given();
+    match budget_decides {
+        true => Ok(TRIALS.1),
+        false => number(settings, "trials", TRIALS.0, TRIALS.1),
+    }
 }
 
 /// The file of the store; none if the run has none.

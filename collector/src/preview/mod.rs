@@ -1,9 +1,9 @@
-//! What a plan would measure, without measuring it: its cost ([`outlook`]), and its points as rows ([`list_candidates`]).
+//! What a plan would measure, without measuring it: its cost ([`estimate`]), and its points as rows ([`list_candidates`]).
 
+mod estimate;
 mod knobs;
 mod listing;
-mod outlook;
 
+pub use estimate::{OperatorEstimate, PlanEstimate, estimate};
 pub use knobs::{OperatorKnobs, knobs};
 pub use listing::{Listed, list_candidates};
-pub use outlook::{OperatorOutlook, Outlook, outlook};

@@ -12,7 +12,7 @@ use opinstall::Home;
 use opmodels::deployed::{self, Deployed, Form};
 use optorch::client::{Client, Program};
 use optorch::lines::{GroupBy, SortBy};
-use optorch::protocol::{Cycle, Detail, Device, Load, Record, StoredTensor};
+use optorch::protocol::{Cycle, Detail, Device, Load, RecordSpec, StoredTensor};
 
 use super::{OVERHEAD_BUDGET, file_of_cycle, timeout};
 use crate::plan::Planned;
@@ -183,7 +183,7 @@ fn record(
             let path = file_of_cycle(path, place, schedule.repeat as usize)?;
             anyhow::Ok(std::path::absolute(path)?)
         });
-        let record = Record {
+        let record = RecordSpec {
             warmup: schedule.warmup,
             active: schedule.active,
             first_step: step,

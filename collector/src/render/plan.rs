@@ -7,18 +7,18 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use crate::plan::{Plan, WholeModel};
-use crate::preview::Outlook;
+use crate::preview::PlanEstimate;
 use crate::sweep::{SpaceKind, Sweep};
 
 /// The plan in words.
-pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String {
+pub fn plan_text(plan: &Plan, estimate: Option<&PlanEstimate>, style: Style) -> String {
     let mut lines = settings(plan);
-    if let Some(outlook) = outlook {
-        lines.push(("points", points(outlook)));
+    if let Some(estimate) = estimate {
+        lines.push(("points", points(estimate)));
         let takes = format!(
             "about {} (to a factor of two) and {} of disk",
-            units::wall(outlook.time_ns as u64),
-            units::bytes(outlook.disk_bytes)
+            units::wall(estimate.time_ns as u64),
+            units::bytes(estimate.disk_bytes)
         );
         lines.push(("takes", takes));
     }
@@ -29,9 +29,9 @@ pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String
             format!("{}{pad}{text}\n", style.bold(name))
         })
         .collect();
-    if let (Some(outlook), Some(_)) = (outlook, &plan.sweep) {
+    if let (Some(estimate), Some(_)) = (estimate, &plan.sweep) {
         text.push('\n');
-        text.push_str(&operators(outlook, style));
+        text.push_str(&operators(estimate, style));
     }
     text
 }
@@ -159,17 +159,17 @@ fn schedules(sweep: Option<&Sweep>) -> String {
     format!("sweep {}: {from} for each operator", sweep.name)
 }
 
-fn points(outlook: &Outlook) -> String {
+fn points(estimate: &PlanEstimate) -> String {
     format!(
         "{} ({} of {})",
-        outlook.points,
-        units::plural(outlook.kernels, "kernel"),
-        units::plural(outlook.operators.len() as u64, "operator"),
+        estimate.points,
+        units::plural(estimate.kernels, "kernel"),
+        units::plural(estimate.operators.len() as u64, "operator"),
     )
 }
 
 /// The operators of a sweep, with what was drawn of each.
-fn operators(outlook: &Outlook, style: Style) -> String {
+fn operators(estimate: &PlanEstimate, style: Style) -> String {
     const COLUMNS: [Column; 6] = [
         Column::left("operator").shrinks_to(20),
         Column::left("kind").hides(0),
@@ -179,7 +179,7 @@ fn operators(outlook: &Outlook, style: Style) -> String {
         Column::right("schedules"),
     ];
     let mut table = Table::new(&COLUMNS);
-    for operator in &outlook.operators {
+    for operator in &estimate.operators {
         let combinations = match operator.combinations {
             Some(count) if count < 1e6 => format!("{count}"),
             Some(count) => format!("{count:.1e}"),
@@ -198,9 +198,9 @@ fn operators(outlook: &Outlook, style: Style) -> String {
 }
 
 /// The plan with what it comes to; the figures are null as long as the model is unknown.
-pub fn plan_json(plan: &Plan, outlook: Option<&Outlook>) -> Value {
-    let operators = outlook.map(|o| {
-        let object = |o: &crate::preview::OperatorOutlook| {
+pub fn plan_json(plan: &Plan, estimate: Option<&PlanEstimate>) -> Value {
+    let operators = estimate.map(|o| {
+        let object = |o: &crate::preview::OperatorEstimate| {
             json!({
                 "name": o.name, "kind": o.kind, "batch": o.batch, "factors": o.factors,
                 "combinations": o.combinations, "schedules": o.schedules,
@@ -211,11 +211,11 @@ pub fn plan_json(plan: &Plan, outlook: Option<&Outlook>) -> Value {
     json!({
         "plan": plan,
         "plan_hash": plan.hash(),
-        "operators": outlook.map(|o| o.operators.len()),
-        "kernels": outlook.map(|o| o.kernels),
-        "points": outlook.map(|o| o.points),
-        "estimated_time_ns": outlook.map(|o| o.time_ns as u64),
-        "estimated_disk_bytes": outlook.map(|o| o.disk_bytes as u64),
+        "operators": estimate.map(|o| o.operators.len()),
+        "kernels": estimate.map(|o| o.kernels),
+        "points": estimate.map(|o| o.points),
+        "estimated_time_ns": estimate.map(|o| o.time_ns as u64),
+        "estimated_disk_bytes": estimate.map(|o| o.disk_bytes as u64),
         "operator_rows": operators,
     })
 }
@@ -247,9 +247,9 @@ mod tests {
             .plan
     }
 
-    fn outlook() -> Outlook {
-        Outlook {
-            operators: vec![crate::preview::OperatorOutlook {
+    fn estimate() -> PlanEstimate {
+        PlanEstimate {
+            operators: vec![crate::preview::OperatorEstimate {
                 name: "dense_add".to_owned(),
                 kind: "dense".to_owned(),
                 batch: 1,
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn in_words() {
-        let text = plan_text(&plan(), Some(&outlook()), Style::PLAIN);
+        let text = plan_text(&plan(), Some(&estimate()), Style::PLAIN);
         insta::assert_snapshot!(text, @r#"
         model       bert-tiny (local), sequence 64
         target      llvm (the CPU of this machine, through LLVM)
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn as_json() {
-        let known = plan_json(&plan(), Some(&outlook()));
+        let known = plan_json(&plan(), Some(&estimate()));
         assert_eq!(known["points"], 36);
         assert_eq!(known["plan"]["model"]["seqlen"], 64);
         assert!(plan_json(&plan(), None)["points"].is_null());

@@ -70,7 +70,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Whether there is time for points that were put off, of which one was just taken from `left`.
+    /// Whether there is time for points that were put off; one of them was just taken from `left`.
     fn may_measure_again(&mut self) -> bool {
         let Collector {
             stop,
@@ -81,7 +81,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
         let put_off = 1 + self.left.len() + self.under_way.len();
         self.budget.lasts(clock.now(), || {
             let left = stop.left(*clock)?;
-            // At the pace of this batch, of which everything was measured once.
+            // At the pace of this batch, measured once as a whole.
             let took = clock.now().saturating_sub(self.begun);
             let others = ledger.left().saturating_sub(put_off as u64);
             Some(left.saturating_sub(took.mul_f64(others as f64 / self.points as f64)))

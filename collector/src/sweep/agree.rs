@@ -1,10 +1,10 @@
 //! Checks the parts of a sweep against each other: what a space needs, and what it cannot have.
 
-use super::error::{Place, SweepError};
+use super::error::{SweepError, SweepText};
 use super::{SpaceKind, Sweep, points};
 
 /// Refuses a sweep whose space does not go with its other parts.
-pub(super) fn agree(sweep: &Sweep, place: &Place<'_>) -> Result<(), SweepError> {
+pub(super) fn agree(sweep: &Sweep, place: &SweepText<'_>) -> Result<(), SweepError> {
     let wrong = |problem: &str, next: &str| Err(place.wrong(0, problem.to_owned(), next));
     let has_factors = !sweep.vary.is_empty() || !sweep.fix.is_empty();
     points::agree(sweep, place)?;

@@ -48,14 +48,14 @@ pub(super) fn near(name: &Option<String>) -> String {
 }
 
 /// A file's text, for errors with lines.
-pub(super) struct Place<'a> {
+pub(super) struct SweepText<'a> {
     /// The file.
     pub path: &'a Path,
     /// Its text.
     pub text: &'a str,
 }
 
-impl Place<'_> {
+impl SweepText<'_> {
     /// The line, from 1, of a byte offset of the text.
     pub(super) fn line(&self, offset: usize) -> usize {
         line_of(self.text, offset)

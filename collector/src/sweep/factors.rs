@@ -5,7 +5,7 @@ use opengine::schedule::FactorValue;
 use toml::{Spanned, Value};
 
 use super::Values;
-use super::error::{Place, SweepError};
+use super::error::{SweepError, SweepText};
 use super::file::{SweepFile, texts};
 use crate::config::SETTINGS;
 
@@ -28,7 +28,7 @@ impl SweepFile {
     /// Reads an entry of `[vary]`.
     pub(super) fn vary(
         &mut self,
-        place: &Place<'_>,
+        place: &SweepText<'_>,
         key: &Spanned<String>,
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
@@ -65,7 +65,7 @@ impl SweepFile {
     /// A factor of the run: it becomes a setting, or other shapes to import.
     fn vary_run(
         &mut self,
-        place: &Place<'_>,
+        place: &SweepText<'_>,
         name: &str,
         factor: RunFactor,
         value: &Spanned<Value>,
@@ -108,7 +108,7 @@ impl SweepFile {
     /// Reads an entry of `[fix]`.
     pub(super) fn fix(
         &mut self,
-        place: &Place<'_>,
+        place: &SweepText<'_>,
         key: &Spanned<String>,
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {

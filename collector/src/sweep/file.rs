@@ -27,7 +27,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use super::agree::agree;
-use super::error::{Place, SweepError, near};
+use super::error::{SweepError, SweepText, near};
 use super::points::{self, RawPoint};
 use super::unchecked::Unchecked;
 use super::{Draw, SpaceKind, Sweep, traces};
@@ -123,7 +123,7 @@ impl SweepFile {
     /// # Errors
     /// It is no sweep.
     pub fn parse(path: &Path, text: &str) -> Result<SweepFile, SweepError> {
-        let place = Place { path, text };
+        let place = SweepText { path, text };
         let raw: Raw = toml::from_str(text).map_err(|error| {
             place.wrong(
                 error.span().map_or(0, |s| s.start),
@@ -190,7 +190,7 @@ impl SweepFile {
 
     fn setting(
         &mut self,
-        place: &Place<'_>,
+        place: &SweepText<'_>,
         key: &Spanned<String>,
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
@@ -214,7 +214,7 @@ impl SweepFile {
 
 /// A setting's value as the texts that the command line would have.
 pub(super) fn texts(
-    place: &Place<'_>,
+    place: &SweepText<'_>,
     setting: &Setting,
     value: &Spanned<Value>,
 ) -> Result<Vec<String>, SweepError> {

@@ -10,7 +10,7 @@ use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::error::{Place, SweepError};
+use super::error::{SweepError, SweepText};
 use super::{SpaceKind, Sweep};
 
 const AGAIN: &str = "write the file anew with the `oppredict suggest` of this version";
@@ -46,7 +46,7 @@ pub(super) type RawPoint = opdata::contract::points::ChosenPoint<Spanned<String>
 /// Refuses files of another version.
 pub(super) fn check_version(
     version: Option<&Spanned<u64>>,
-    place: &Place<'_>,
+    place: &SweepText<'_>,
 ) -> Result<(), SweepError> {
     match version {
         Some(version) if *version.get_ref() != POINTS_VERSION => Err(place.wrong(
@@ -64,7 +64,7 @@ pub(super) fn check_version(
 /// A point of the file, checked.
 pub(super) fn read(
     point: &Spanned<RawPoint>,
-    place: &Place<'_>,
+    place: &SweepText<'_>,
 ) -> Result<ChosenPoint, SweepError> {
     let raw = point.get_ref();
     if raw.threads.is_empty() || raw.threads.contains(&0) {
@@ -139,7 +139,7 @@ pub(super) fn settings(points: &[ChosenPoint]) -> BTreeMap<&'static str, Vec<Str
 }
 
 /// Checks what else the file says against its points.
-pub(super) fn agree(sweep: &Sweep, place: &Place<'_>) -> Result<(), SweepError> {
+pub(super) fn agree(sweep: &Sweep, place: &SweepText<'_>) -> Result<(), SweepError> {
     let wrong = |problem: &str, next| Err(place.wrong(0, problem.to_owned(), next));
     let draws = sweep.schedules > 0
         || sweep.max_points.is_some()

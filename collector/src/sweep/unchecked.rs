@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use opengine::schedule::Factor;
 use toml::Spanned;
 
-use super::error::{Place, SweepError};
+use super::error::{SweepError, SweepText};
 
 /// What is still to be checked, with the lines for errors.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ impl Unchecked {
     }
 
     /// The factor of the schedule that a key names.
-    pub fn factor(&mut self, place: &Place<'_>, key: &Spanned<String>) -> Factor {
+    pub fn factor(&mut self, place: &SweepText<'_>, key: &Spanned<String>) -> Factor {
         let factor = Factor::from(key.get_ref().as_str());
         let line = place.line(key.span().start);
         self.factors.push((factor.clone(), line));

@@ -78,7 +78,7 @@ pub struct ThreadRates {
     pub threads: u32,
     /// Multiply-adds of `float32` in registers, 10⁹ flop a second.
     pub peak_gflops_per_s: Rate,
-    /// Reading from each level that could be told apart, 10⁹ bytes a second.
+    /// Reading from each level that could be distinguished, 10⁹ bytes a second.
     pub read_gbytes_per_s: BTreeMap<Level, ReadRate>,
 }
 

@@ -1,6 +1,6 @@
 //! What a point costs where no row tells it: guesses for planning, good to a factor of two or so.
 //!
-//! Means over sweeps of the zoo's models on two cores of a server CPU. The collector's outlook and the predictor's
+//! Means over sweeps of the zoo's models on two cores of a server CPU. The collector's estimate and the predictor's
 //! suggestions begin with the same numbers.
 
 /// One core's time to schedule, lower and compile a kernel, ns.

@@ -228,7 +228,7 @@ impl CsvRows {
         if before != [b'\n'] {
             return Err(pieces::Stop::Odd);
         }
-        let reading = pieces::Reading {
+        let reading = pieces::PieceReader {
             file: &file,
             positions: &self.positions,
             skipped: COLUMNS.iter().position(|column| self.traces.skips(column)),

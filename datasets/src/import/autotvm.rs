@@ -33,7 +33,7 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
     let mut ordinal = 0;
     for_each(path, &mut faults, |_, value| {
         ordinal += 1;
-        let record = Record::parse(&value).map_err(Fault::record)?;
+        let record = AutotvmRecord::parse(&value).map_err(Fault::record)?;
         let Some(device) = DeviceKind::of_target(&record.target) else {
             let name = record.target.split_whitespace().next().unwrap_or_default();
             imported.leave_out(format!(
@@ -68,7 +68,7 @@ fn run_id(path: &Path) -> String {
 }
 
 /// One line, taken apart.
-struct Record<'a> {
+struct AutotvmRecord<'a> {
     /// As text: the kind first, then options.
     target: String,
     target_json: &'a Value,
@@ -82,7 +82,7 @@ struct Record<'a> {
     tvm_version: Option<&'a str>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> AutotvmRecord<'a> {
     fn parse(value: &'a Value) -> Result<Self, String> {
         let old = value.get("i").is_some();
         let (input_key, result_key) = if old { ("i", "r") } else { ("input", "result") };

@@ -2,7 +2,7 @@
 //!
 //! `database_tuning_record.json` has one `[workload index, [trace, run times in s, target, arguments]]` a line, where an
 //! argument is `["TENSOR", dtype, shape]` and the trace `[instructions, decisions]`; the workload file beside it has one
-//! `[structural hash, module]` a line. What is computed is told by the blocks that the trace names and by the
+//! `[structural hash, module]` a line. The blocks that the trace names say what is computed, and so do the
 //! arguments' shapes; the module's text is not read.
 
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
     let mut ordinal = 0;
     for_each(&records, &mut faults, |_, value| {
         ordinal += 1;
-        let record = Record::parse(&value, &workloads).map_err(Fault::record)?;
+        let record = DatabaseRecord::parse(&value, &workloads).map_err(Fault::record)?;
         let Some(device) = DeviceKind::of_target(record.target) else {
             imported.leave_out(format!(
                 "the dataset has no device kind for target `{}`",
@@ -81,7 +81,7 @@ fn workload_hashes(path: &Path) -> Result<Vec<String>> {
     Ok(hashes)
 }
 
-struct Record<'a> {
+struct DatabaseRecord<'a> {
     hash: &'a str,
     trace: &'a Value,
     times_s: Vec<f64>,
@@ -91,7 +91,7 @@ struct Record<'a> {
     args: Vec<Value>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> DatabaseRecord<'a> {
     fn parse(value: &'a Value, workloads: &'a [String]) -> Result<Self, String> {
         let index = value
             .get(0)

@@ -292,7 +292,7 @@ columns! {
         counter_sources: Option<String>,
         /// Energy of one run: of the processor's packages, or of a GPU's board.
         energy_uj: Option<f64> ["uJ"],
-        /// Time of a run with counting, over its time without: of calls that took turns, none of which is in the times
+        /// Time of a run with counting, over its time without: of calls that took turns; none is in the times
         /// above.
         counter_overhead_ratio: Option<f64> ["ratio"],
     }

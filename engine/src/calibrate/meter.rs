@@ -42,16 +42,16 @@ pub enum Work {
 
 /// What a probe gave.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
+pub struct ProbeTimes {
     /// Times of one call.
     pub time: Summary,
     /// Work of one call, flop or bytes.
     pub work: f64,
 }
 
-impl From<Reading> for Rate {
+impl From<ProbeTimes> for Rate {
     /// Work over time: flop over nanoseconds are Gflop over seconds.
-    fn from(reading: Reading) -> Rate {
+    fn from(reading: ProbeTimes) -> Rate {
         let time = reading.time;
         Rate {
             best: reading.work / time.min.get(),
@@ -70,7 +70,7 @@ pub trait Meter {
     ///
     /// # Errors
     /// The kernel cannot be built or computes something else, or the user has asked to stop.
-    fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<Reading, CalibrateError>;
+    fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<ProbeTimes, CalibrateError>;
 }
 
 /// The real one.
@@ -128,7 +128,7 @@ impl Meter for TvmMeter {
         Tile::new(Kind::Read, self.unit).step_bytes() as u64
     }
 
-    fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<Reading, CalibrateError> {
+    fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<ProbeTimes, CalibrateError> {
         let (kind, set_bytes, needed) = match probe.work {
             // One vector of factors and one of addends.
             Work::Peak => (Kind::Peak, 0, u64::from(2 * self.unit.bits / 8)),
@@ -160,7 +160,7 @@ impl Meter for TvmMeter {
             }
             Ok(bound.call()?)
         })?;
-        Ok(Reading {
+        Ok(ProbeTimes {
             time: taken.samples.summary()?,
             work: (threads * tile.work(kind, counts)) as f64,
         })

@@ -1,7 +1,7 @@
 //! What the machine can do at best: arithmetic, and reading from each level of its memory, by number of threads.
 //!
 //! `opcollect doctor --calibrate` measures it once; the result is kept for the machine ([`store`]), and runs there record
-//! it in their environment, from which `oppredict` has its hardware features. The kernels ([`kernels`]) take the road of
+//! it in their environment, from which `oppredict` has its hardware features. The kernels ([`kernels`]) take the path of
 //! any operator, so that a rate is what TVM's code can reach, not what a data sheet says. Which working set stands for
 //! which level is [`sets`]' to say; taking the time is behind [`Meter`]. Calibrating never changes a machine's name.
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 pub use clock::clock_ghz;
 pub(crate) use meter::reference_kernel;
-pub use meter::{Meter, Probe, Reading, TvmMeter, Work};
+pub use meter::{Meter, Probe, ProbeTimes, TvmMeter, Work};
 pub use sets::Hierarchy;
 pub use store::{Store, StoreError};
 

@@ -1,6 +1,6 @@
 //! Which working set lives in which level of the memory hierarchy: plain arithmetic on the machine's description.
 //!
-//! Sets are of one thread; those of all threads lie side by side. A level whose set would not be told apart from the
+//! Sets are of one thread; those of all threads lie side by side. A level whose set could not be distinguished from the
 //! level above it is left out: what was not measured is missing, never guessed.
 
 use opdata::contract::{Cache, Level};

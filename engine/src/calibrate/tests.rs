@@ -22,7 +22,7 @@ impl Meter for Made {
         512
     }
 
-    fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<Reading, CalibrateError> {
+    fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<ProbeTimes, CalibrateError> {
         assert_eq!(policy, timing(1_000_000));
         self.probes.push(probe);
         if self.probes.len() == self.stop_after {
@@ -31,7 +31,7 @@ impl Meter for Made {
         let samples: Samples = (0..7u32)
             .map(|i| Nanos::new(100.0 + 10.0 * f64::from(i)).unwrap())
             .collect();
-        Ok(Reading {
+        Ok(ProbeTimes {
             time: samples.summary()?,
             work: 1000.0 * f64::from(probe.threads),
         })

@@ -10,12 +10,12 @@ const MIN_TICKS: u64 = 25;
 /// The beginning of a stretch of time.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadMeter {
-    begun: Option<Reading>,
+    begun: Option<CpuTimes>,
 }
 
 /// CPU times since the system or the process began.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Reading {
+struct CpuTimes {
     /// Ticks of all cores.
     total: u64,
     /// Those of them that were spent working, by whatever process, or that a hypervisor took away.
@@ -28,21 +28,21 @@ impl LoadMeter {
     /// A stretch that begins now.
     pub fn start() -> LoadMeter {
         LoadMeter {
-            begun: Reading::now(),
+            begun: CpuTimes::now(),
         }
     }
 
     /// Share of the CPU time of all cores (0 to 1) that other processes took since then; nothing where the system does
     /// not tell, or too little time has passed.
     pub fn other_cpu_share(&self) -> Option<f64> {
-        share(self.begun?, Reading::now()?, ticks_per_second()?)
+        share(self.begun?, CpuTimes::now()?, ticks_per_second()?)
     }
 }
 
-impl Reading {
-    fn now() -> Option<Reading> {
+impl CpuTimes {
+    fn now() -> Option<CpuTimes> {
         let (total, busy) = ticks(&std::fs::read_to_string("/proc/stat").ok()?)?;
-        Some(Reading {
+        Some(CpuTimes {
             total,
             busy,
             own: own_time()?,
@@ -50,7 +50,7 @@ impl Reading {
     }
 }
 
-fn share(from: Reading, to: Reading, ticks_per_second: f64) -> Option<f64> {
+fn share(from: CpuTimes, to: CpuTimes, ticks_per_second: f64) -> Option<f64> {
     let total = to.total.checked_sub(from.total)?;
     if total < MIN_TICKS {
         return None;
@@ -99,8 +99,8 @@ fn ticks_per_second() -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn reading(total: u64, busy: u64, own_ms: u64) -> Reading {
-        Reading {
+    fn reading(total: u64, busy: u64, own_ms: u64) -> CpuTimes {
+        CpuTimes {
             total,
             busy,
             own: Duration::from_millis(own_ms),

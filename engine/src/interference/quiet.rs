@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::stats::{StopReason, StopRule};
 
-    /// 10 ms a call, and with a slowdown of d, d times that; the slowdowns of its readings in turn, of which the last repeats.
+    /// 10 ms a call, and with a slowdown of d, d times that; the slowdowns of its readings in turn; the last repeats.
     struct Machine {
         slowdowns: Vec<f64>,
         reading: usize,

@@ -87,7 +87,7 @@ impl Contents {
     ///
     /// # Errors
     /// The file is not there, or is shorter.
-    pub fn read(&self, name: &str, place: graph::Place) -> anyhow::Result<Vec<u8>> {
+    pub fn read(&self, name: &str, place: graph::ByteRange) -> anyhow::Result<Vec<u8>> {
         let path = self.folder.join(name);
         let mut bytes = vec![0; place.bytes as usize];
         let mut file = std::fs::File::open(&path)

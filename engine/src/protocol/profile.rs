@@ -1,6 +1,6 @@
 //! Profiles of a whole model: what is asked of a worker, and what it recorded.
 //!
-//! Calls of a run are always the same, so what is known of them is told once ([`ProfiledCall`]) and each run brings its
+//! Calls of a run are always the same, so what is known of them is sent once ([`ProfiledCall`]) and each run brings its
 //! times alone. Times are in nanoseconds since the profile began.
 
 use serde::{Deserialize, Serialize};

@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::transport::{Launch, LineChannel, Transport, WorkerError};
 use crate::protocol::{Contents, Reply, Request};
 
-/// How often a thread of TVM's pool looks for work before it sleeps, unless the user has set it: some milliseconds, longer than
-/// any pause inside a model. TVM's own 300,000 are a tenth of a second, in which the processors of a virtual machine never
-/// fall idle between points, and so stay where the host has put them, far from each other or on one core.
+/// How often a thread of TVM's pool looks for work before it sleeps, unless the user has set it. It takes some milliseconds,
+/// longer than any pause inside a model. TVM's own 300,000 take a tenth of a second: the processors of a virtual machine then
+/// never fall idle between points, and the host leaves them where they are, far from each other or on one core.
 const SPIN_COUNT: (&str, &str) = ("TVM_THREAD_POOL_SPIN_COUNT", "20000");
 
 /// Starts workers as child processes.

@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
     use crate::runner::RunnerFactory;
-    use crate::runner::testing::{Act, FakeRunner, Step, kernel, order, point};
+    use crate::runner::testing::{Act, FakeRunner, WorkerStep, kernel, order, point};
 
     struct Queue {
         left: VecDeque<MeasureSpec>,
@@ -243,7 +243,7 @@ mod tests {
         let busy = Arc::new(Mutex::new((0usize, 0usize)));
         let seen = Arc::clone(&busy);
         let fake = FakeRunner::new(move |step| {
-            if let Step::Measure { kernel, .. } = step {
+            if let WorkerStep::Measure { kernel, .. } = step {
                 {
                     let mut busy = seen.lock().unwrap();
                     busy.0 += 1;

@@ -27,7 +27,7 @@ use crate::stats::{Nanos, Samples, StopReason, StopRule};
 
 /// What a worker is about to do.
 #[derive(Debug, Clone, Copy)]
-pub enum Step<'a> {
+pub enum WorkerStep<'a> {
     /// Build a kernel.
     Build(&'a KernelSpec),
     /// Measure a kernel that was built.
@@ -72,7 +72,7 @@ impl Act {
     }
 }
 
-type Script = dyn Fn(Step<'_>) -> Act + Send + Sync;
+type Script = dyn Fn(WorkerStep<'_>) -> Act + Send + Sync;
 
 /// Makes runners that do what a script says.
 #[derive(Clone)]
@@ -83,7 +83,7 @@ pub struct FakeRunner {
 
 impl FakeRunner {
     /// Runners whose workers ask `script` before each step.
-    pub fn new(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> FakeRunner {
+    pub fn new(script: impl Fn(WorkerStep<'_>) -> Act + Send + Sync + 'static) -> FakeRunner {
         FakeRunner {
             script: Arc::new(script),
             spaces: HashMap::new(),
@@ -91,7 +91,7 @@ impl FakeRunner {
     }
 
     /// What the script says to a step.
-    pub fn act(&self, step: Step<'_>) -> Act {
+    pub fn act(&self, step: WorkerStep<'_>) -> Act {
         (self.script)(step)
     }
 
@@ -161,7 +161,7 @@ impl FakeWorker {
     /// Whether the worker outlives it.
     fn build_one(&mut self, kernel: &KernelSpec) -> bool {
         let id = kernel.id;
-        let program_hash = match self.fake.act(Step::Build(kernel)) {
+        let program_hash = match self.fake.act(WorkerStep::Build(kernel)) {
             Act::Program(hash) => hash,
             Act::Works { .. } | Act::Miscompute => {
                 let hash = opdata::stable_hash(&[("key", &kernel.schedule_spec.key())]);
@@ -193,7 +193,7 @@ impl FakeWorker {
             let reason = format!("kernel {} was not built", point.id);
             return self.say(refused(id, Status::Crashed, reason));
         };
-        let said = match self.fake.act(Step::Measure { kernel, point }) {
+        let said = match self.fake.act(WorkerStep::Measure { kernel, point }) {
             Act::Works { ns, slowdown } => reply(Reply::Measured(Measured {
                 server: self.server.clone(),
                 ..measured(point.id, ns, slowdown)
@@ -217,7 +217,7 @@ impl FakeWorker {
             agreement: None,
             build_ns: 1_000_000,
         };
-        let said = match self.fake.act(Step::BuildWholeModel) {
+        let said = match self.fake.act(WorkerStep::BuildWholeModel) {
             Act::Works { .. } => {
                 self.whole_model = Some(graph);
                 reply(Reply::WholeModelReady(ready(0)))
@@ -234,7 +234,7 @@ impl FakeWorker {
             let reason = "the whole model was not built".to_owned();
             return self.say(refused(None, Status::Crashed, reason));
         };
-        let said = match self.fake.act(Step::MeasureWholeModel(at)) {
+        let said = match self.fake.act(WorkerStep::MeasureWholeModel(at)) {
             Act::Works { ns, slowdown } => {
                 reply(Reply::WholeModelMeasured(whole_model(graph, ns, slowdown)))
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use opdata::Status;
 
-use super::testing::{Act, FakeRunner, Step, kernel, order, point};
+use super::testing::{Act, FakeRunner, WorkerStep, kernel, order, point};
 use super::*;
 use crate::protocol::{Built, Reply};
 use crate::schedule::Choice;
@@ -110,7 +110,9 @@ fn a_kernel_that_kills_its_worker_while_measured_costs_its_own_point() {
 fn elsewhere(script: impl Fn(u32) -> Act + Send + Sync + 'static) -> Supervisor {
     let count = std::sync::atomic::AtomicU32::new(0);
     let fake = FakeRunner::new(move |step| match step {
-        Step::Measure { .. } => script(count.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
+        WorkerStep::Measure { .. } => {
+            script(count.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        }
         _ => Act::takes(1.0),
     });
     let mut order = order();

@@ -66,7 +66,7 @@ impl LoadedModel {
         let module = shared
             .module
             .with_functions(functions.iter().map(|(n, f)| (n.as_str(), f)))?;
-        let own = Place {
+        let own = ModelDevice {
             target: &shared.target,
             device: shared.session.tensors(),
             compiler: shared.session.compiler(),
@@ -267,13 +267,13 @@ fn in_functions(
 }
 
 /// Where a model runs.
-struct Place<'a> {
+struct ModelDevice<'a> {
     target: &'a Target,
     device: Device,
     compiler: Arc<dyn KernelCompiler>,
 }
 
-impl Place<'_> {
+impl ModelDevice<'_> {
     /// Compiles the model's functions on `jobs` threads.
     fn build(&self, module: &IrModule, jobs: usize) -> anyhow::Result<Built> {
         let (linked, functions) = vm::generate(module, self.target)?;
@@ -302,7 +302,12 @@ struct Built {
 }
 
 /// Writes a model's files.
-fn write(export: &Export, module: &IrModule, place: &Place<'_>, jobs: usize) -> anyhow::Result<()> {
+fn write(
+    export: &Export,
+    module: &IrModule,
+    place: &ModelDevice<'_>,
+    jobs: usize,
+) -> anyhow::Result<()> {
     if let Some(path) = &export.module {
         let json = module.to_json()?;
         std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
@@ -419,7 +424,7 @@ fn check(
 /// The model in plain loops on the host.
 fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<VirtualMachine> {
     // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
-    let host = Place {
+    let host = ModelDevice {
         target: shared.session.plain_target(),
         device: Device::cpu(),
         compiler: HostCompiler::shared(shared.session.plain_target()),

@@ -11,7 +11,9 @@ use crate::data::split::Fold;
 use crate::error::Result;
 use crate::features::Point;
 use crate::models::ranker::Ranker;
-use crate::models::{Choice, Familiarity, FitOptions, ModelKind, Parallel, Regressor, fit};
+use crate::models::{
+    Familiarity, FitOptions, ModelKind, Parallel, Regressor, WeightedMembers, fit,
+};
 
 /// Predictions of held-out samples.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +59,7 @@ pub enum Members<'a> {
     /// Those of the options, for all folds.
     Given,
     /// Those chosen for each fold without its test samples.
-    Chosen(&'a [Choice]),
+    Chosen(&'a [WeightedMembers]),
 }
 
 struct FoldResult {

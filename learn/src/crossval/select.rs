@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::features::{Point, Scope};
 use crate::models::member::{Member, MemberSpec};
 use crate::models::pool::{self, Pool};
-use crate::models::{Choice, Familiarity, FitOptions, Regressor, TrainingSet};
+use crate::models::{Familiarity, FitOptions, Regressor, TrainingSet, WeightedMembers};
 use crate::watch::Watch;
 
 /// Folds of workloads.
@@ -39,7 +39,7 @@ const CHOICES: usize = 4;
 #[derive(Debug, Clone)]
 pub struct Chosen {
     /// The members and their weights.
-    pub choice: Choice,
+    pub choice: WeightedMembers,
     /// Predictions of known workloads; missing if there was too little to choose by.
     pub known: Option<OutOfFold>,
 }
@@ -63,7 +63,7 @@ pub fn choose(
     workloads.sort_unstable();
     workloads.dedup();
     let mut chosen = Chosen {
-        choice: Choice::default(),
+        choice: WeightedMembers::default(),
         known: None,
     };
     if judged.len() < LEAST_SAMPLES || workloads.len() < LEAST_WORKLOADS {
@@ -133,8 +133,8 @@ impl Mixture {
 }
 
 /// One list of the members that count in either, with both weights. Without one of them, its queries go by the other.
-fn merged(unseen: Mixture, known: Mixture) -> Choice {
-    let mut choice = Choice {
+fn merged(unseen: Mixture, known: Mixture) -> WeightedMembers {
+    let mut choice = WeightedMembers {
         members: Vec::new(),
         unseen: Vec::new(),
         known: Vec::new(),
@@ -321,7 +321,7 @@ pub fn choose_for_folds(
     dataset: &Dataset,
     folds: &[Fold],
     options: &FitOptions,
-) -> Result<Vec<Choice>> {
+) -> Result<Vec<WeightedMembers>> {
     let groups = CHOICES.min(folds.len()).max(1);
     let group_of: Vec<usize> = {
         let mut groups_of = vec![0; folds.len()];
@@ -335,7 +335,7 @@ pub fn choose_for_folds(
         .flat_map(|fold| familiarities(dataset, fold))
         .collect();
     kinds.dedup();
-    let choices: Vec<Choice> = (0..groups)
+    let choices: Vec<WeightedMembers> = (0..groups)
         .map(|group| {
             // Those that all folds of the group learn from.
             let own = || (0..folds.len()).filter(|&f| group_of[f] == group);

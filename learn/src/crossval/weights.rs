@@ -1,17 +1,17 @@
 //! Which of many members, and how much of each, make the mean relative error of their mixture smallest.
 //!
-//! Ensemble selection from a library of models (Caruana and others, 2004): beginning with some usual members that count
+//! Ensemble selection from a library of models (Caruana and others, 2004): beginning with some default members that count
 //! alike, the member that helps the mixture most is added again and again, and may be added more than once. Its weight is
 //! how often. None of the weights is negative, they sum to one, and what is made small is the error that is judged.
 //! How many are added is found by doing it without one fold after the other and judging on that: where workloads are few
-//! or differ much, what helps some does not help others, and the usual members alone are best.
+//! or differ much, what helps some does not help others, and the default members alone are best.
 
 use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;
 
 /// Numbers of members in a mixture that are tried beside the usual ones alone.
 const SIZES: [usize; 3] = [8, 12, 20];
-/// The error has to fall below this share of that of the usual members to change anything.
+/// The error has to fall below this share of that of the default members to change anything.
 const WORTHWHILE: f64 = 0.98;
 
 /// Out-of-fold predictions of some members for the same samples.

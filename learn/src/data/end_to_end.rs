@@ -122,7 +122,7 @@ impl<'a> Disturbances<'a> {
 
 /// The operators of runs, collected row by row.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct RunOperators {
     /// By run, import and threads.
     by_run: HashMap<(String, Option<String>, u64), Consists>,
 }
@@ -134,7 +134,7 @@ struct Consists {
     parts: Vec<Part>,
 }
 
-impl Parts {
+impl RunOperators {
     /// Notes that a row is the sample at `place`. Only times as inside a model add up to one.
     pub fn add(&mut self, row: &Row, place: usize) {
         let (Some(threads), Some(count), Some(model)) =

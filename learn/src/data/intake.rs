@@ -12,7 +12,7 @@ use opmodels::Source;
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
 use super::disturbed::Disturbed;
-use super::end_to_end::{Disturbances, Parts};
+use super::end_to_end::{Disturbances, RunOperators};
 use super::query_key::QueryKey;
 use super::source::RowSet;
 use super::times::{Times, settle_times};
@@ -145,7 +145,7 @@ struct Collected<'a> {
     samples: Vec<Sample>,
     workloads: Vec<Workload>,
     machines: Vec<MachineFacts>,
-    parts: Parts,
+    parts: RunOperators,
     /// Measured times by sample.
     times: Vec<Times>,
     models_disturbed: Disturbances<'a>,

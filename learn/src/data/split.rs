@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_model_is_held_out_with_all_that_is_known_of_its_workloads() {
-        // Two models share the workload `a`, of which a third measured another schedule; the workload `b` of the second was
+        // Two models share the workload `a`; a third measured another schedule of it; the workload `b` of the second was
         // measured as a single operator, too, and so were `c` and `d`, which no model has.
         let row = |point: &str, workload: &str, model: &str, source: &str| Row {
             point_id: point.to_owned(),

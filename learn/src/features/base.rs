@@ -151,10 +151,11 @@ impl Bases {
         }
     }
 
-    /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, then of one
-    /// of the threads that find work the arithmetic, traffic, exponentials, cold weights and cold outputs, and 1
-    /// if there are several of them; 0 where a part is not known or is in another one. With this many cores or multiprocessors, if a number is
-    /// given and the machine's own is not known.
+    /// The parts of a time that rates are fitted for; 0 where a part is not known or is in another one.
+    ///
+    /// First what the schedule does one piece after the other, and its steps. Then what one busy thread does: arithmetic,
+    /// traffic, exponentials, cold weights, cold outputs. The last is 1 if several threads are busy. `units` is the number of
+    /// cores or multiprocessors if the machine's own is not known.
     pub fn parts(&self, units: Option<f64>) -> [f64; 8] {
         let [
             arithmetic,

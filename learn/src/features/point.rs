@@ -271,9 +271,9 @@ fn fused_operators(name: &str) -> f32 {
 /// Vectors of a step of a schedule that is unknown, at most.
 const VECTORS: f64 = 4.0;
 
-/// Pieces that a schedule divides an operator into whose loops are not known: where its knobs say nothing either, one for
-/// each row that is reduced, for each step of the longest vectors that a copy or element-wise arithmetic may have, and for
-/// each result of all else.
+/// Pieces that a schedule divides an operator into if its loops are not known. Where the knobs say nothing either, a
+/// reduction of rows has one for each row. A copy or element-wise operator has one for each step of the longest vectors,
+/// and others one for each result.
 fn pieces_without_nest(knobs: &Knobs, o: &Operator, machine: &MachineFacts) -> f64 {
     let rows = o.own_elements / o.last;
     match (knobs.flat(), o.class) {

@@ -20,7 +20,7 @@ pub enum Familiarity {
 
 /// Members and their weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Choice {
+pub struct WeightedMembers {
     /// The members.
     pub members: Vec<MemberSpec>,
     /// How much each counts for workloads that were not seen.
@@ -34,7 +34,7 @@ impl Familiarity {
     pub const ALL: [Self; 2] = [Self::Unseen, Self::Known];
 }
 
-impl Default for Choice {
+impl Default for WeightedMembers {
     /// A few members that count alike, where there is not enough to choose by.
     fn default() -> Self {
         let members = default_members();
@@ -47,7 +47,7 @@ impl Default for Choice {
     }
 }
 
-impl Choice {
+impl WeightedMembers {
     /// The members for machines that were not trained on, counting alike; none if there are none.
     pub fn for_foreign_machines(&self) -> Option<Self> {
         let members = self.members.iter().filter(|member| member.is_foreign());

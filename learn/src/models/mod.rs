@@ -36,7 +36,7 @@ pub mod training_set;
 mod fit;
 mod part;
 
-pub use choice::{Choice, Familiarity};
+pub use choice::{Familiarity, WeightedMembers};
 pub use fit::fit;
 pub use kind::ModelKind;
 pub use options::{FitOptions, Parallel};

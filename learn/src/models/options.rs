@@ -1,6 +1,6 @@
 //! How to fit.
 
-use super::choice::Choice;
+use super::choice::WeightedMembers;
 
 /// What runs at the same time while fitting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct FitOptions {
     /// What runs at the same time.
     pub parallel: Parallel,
     /// The members of the ensemble and their weights.
-    pub choice: Choice,
+    pub choice: WeightedMembers,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -26,7 +26,7 @@ impl Default for FitOptions {
     fn default() -> Self {
         Self {
             parallel: Parallel::Members,
-            choice: Choice::default(),
+            choice: WeightedMembers::default(),
             seed: 42,
         }
     }

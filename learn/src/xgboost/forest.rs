@@ -179,7 +179,7 @@ impl Forest {
         self.scales.len()
     }
 
-    /// The prediction for each of `count` rows, of which `value` tells row and feature.
+    /// The prediction for each of `count` rows. `value` returns a feature of a row.
     pub fn predict(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") {
@@ -227,7 +227,7 @@ impl Forest {
         sums
     }
 
-    /// Adds all trees in their order to the sums of the rows with these ranks. `ends` has [`PLACES`], the first of which
+    /// Adds all trees in their order to the sums of the rows with these ranks. `ends` has [`PLACES`]; the first of them
     /// hold the numbers of the leaves.
     #[inline(always)]
     fn add(

@@ -258,7 +258,7 @@ impl Booster {
         }
     }
 
-    /// The prediction for each of `count` rows of `width` features, of which `value` tells row and feature: spares
+    /// The prediction for each of `count` rows of `width` features; `value` returns a feature of a row. Spares
     /// whoever has them elsewhere a copy of those that no tree looks at.
     ///
     /// # Errors

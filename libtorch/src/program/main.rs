@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use model::Model;
-use optorch::protocol::{Answer, Cycle, Detail, Order, PROTOCOL, Record};
+use optorch::protocol::{Answer, Cycle, Detail, Order, PROTOCOL, RecordSpec};
 
 /// Fewest and most pairs of runs without and with the profiler.
 const PAIRS: (usize, usize) = (10, 500);
@@ -67,7 +67,7 @@ fn timed(model: &Model) -> anyhow::Result<u64> {
     Ok(ns)
 }
 
-fn record(model: &Model, asked: &Record) -> anyhow::Result<Cycle> {
+fn record(model: &Model, asked: &RecordSpec) -> anyhow::Result<Cycle> {
     if asked.warmup > 0 {
         let watched = kineto::start(asked.detail)?;
         for _ in 0..asked.warmup {

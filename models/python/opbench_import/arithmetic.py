@@ -14,7 +14,7 @@ def floating(dtype: str | None) -> bool:
 
 
 def cast_like(e: Emitter) -> list[onnx.NodeProto]:
-    """CastLike: a Cast to the type of the second input, of which nothing else is read."""
+    """CastLike: a Cast to the type of the second input, whose values are not read."""
     dtype = e.graph.dtype(e.input(1))
     if dtype is None:
         raise e.refusal("the type of its second input is not known")

@@ -1,7 +1,7 @@
 """Composite operators: sequences of operators that a user counts as one, made one tensor function each.
 
-A sequence matches operators of the model, in the order in which they are computed, of which each but the first reads a
-result of one before it, and of which only the last one's result is read elsewhere. Matching goes before fusion, and what
+A sequence matches operators of the model, in the order in which they are computed. Each but the first reads a
+result of one before it, and only the last one's result is read elsewhere. Matching goes before fusion, and what
 matched is fused no further. Reshapes count as operators here: within a composite they are computed like any other.
 """
 

@@ -1,4 +1,4 @@
-"""Tensor functions that came with a module: what they compute, told from their blocks, and a ``main`` that calls them."""
+"""Tensor functions that came with a module: what they compute by their blocks, and a ``main`` that calls them."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class Recogniser(Rebuilder):
         return Product(call, data, weight) if data is not None and weight is not None else None
 
     def tail(self, expr: relax.Expr) -> Tail | None:
-        """The product behind a bias and a rectifier, each of which nothing else reads."""
+        """The product behind a bias and a rectifier, if nothing else reads them."""
         call = self.defined(expr, once=True)
         name = op_name(call)
         if name in ("relax.nn.relu", "relax.clip"):

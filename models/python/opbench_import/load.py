@@ -102,7 +102,7 @@ WIDER = {
     onnx.TensorProto.UINT4: onnx.TensorProto.UINT8,
     onnx.TensorProto.UINT2: onnx.TensorProto.UINT8,
 }
-"""Types of which ONNX has several in a byte, and those with a byte for each."""
+"""Types that ONNX packs into bytes, and those with a byte for each."""
 
 
 def widen_weights(model: onnx.ModelProto) -> None:

@@ -217,7 +217,7 @@ class Scan:
 
 
 LONGEST_RANKING = 1024
-"""Most elements of which the largest are found by comparing each with each."""
+"""Most elements whose largest are found by comparing each with each."""
 
 
 def largest(e: Emitter) -> list[onnx.NodeProto]:

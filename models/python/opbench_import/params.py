@@ -108,7 +108,7 @@ def with_value(value: np.ndarray) -> Param:
 
 
 def without_value(shape: tuple[int, ...], dtype: str, fill: dict | None = None) -> Param:
-    """A parameter of which only shape, type and a fill hint are known."""
+    """A parameter whose shape, type and fill hint alone are known."""
     return Param(tuple(shape), dtype, None, fill)
 
 

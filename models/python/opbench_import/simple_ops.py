@@ -1,7 +1,7 @@
 """Single operators as graphs: ``matmul``, ``conv2d`` and the like with shape parameters.
 
 The Rust side parses ``conv2d:c=64,h=56`` and fills in defaults; here each operator's complete parameters become a
-one-operator ONNX graph, which then takes the same road as a whole model.
+one-operator ONNX graph, which then takes the same path as a whole model.
 """
 
 from __future__ import annotations

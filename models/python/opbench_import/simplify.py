@@ -51,7 +51,7 @@ def forward(graph: OnnxGraph, node: onnx.NodeProto, earlier: list[onnx.NodeProto
 
 
 def trains(graph: OnnxGraph, node: onnx.NodeProto) -> bool:
-    """Whether a Dropout is told to drop, as in training."""
+    """Whether a Dropout drops, as in training."""
     mode = graph.value(node.input[2]) if node.op_type == "Dropout" and len(node.input) > 2 else None
     return mode is not None and bool(np.asarray(mode).reshape(-1)[0])
 

@@ -1,6 +1,6 @@
 """A PyTorch module as an ``OnnxGraph``, with PyTorch's own outputs as the reference.
 
-The module goes through ``torch.export`` and PyTorch's exporter to ONNX, and from there along the same road as an ONNX
+The module goes through ``torch.export`` and PyTorch's exporter to ONNX, and from there along the same path as an ONNX
 file. Relax's own frontend for exported programs leaves masks, positions and transposed weights in the graph as
 operators to compute; here they are constants (see docs/decisions.md for the counts).
 """

@@ -2,7 +2,7 @@
 
 A Relax module is taken before or after legalisation and fusion: its function ``main`` calls operators of Relax or tensor
 functions, and its shapes are numbers. In a module without Relax each tensor function is an operator. Tensor functions that
-came with the module have lost the operators that rows describe: their kinds are told from their blocks (``foreign``).
+came with the module have lost the operators that rows describe: their kinds follow from their blocks (``foreign``).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from .onnx_graph import OnnxGraph
 SMALL_FLOATS = ("float8", "float4")
 """Element types whose conversions TVM rounds and saturates in another way."""
 SMALL_INTEGERS = ("int4", "uint4", "int2", "uint2")
-"""Element types of which several share a byte."""
+"""Element types that share a byte with others."""
 TEXT = ("object", "str")
 """NumPy's names for text."""
 

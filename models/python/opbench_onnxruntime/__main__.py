@@ -36,7 +36,7 @@ def main() -> None:
                 answer = {"Recorded": model.record(order)}
             else:
                 answer = {"Failed": {"message": f"the order {name} is not known here"}}
-        # ONNX Runtime's errors have no common class that is public, and whoever asked is to be told.
+        # ONNX Runtime's errors have no common class that is public, and whoever asked needs to see it.
         except Exception as error:  # noqa: BLE001
             lines = str(error).strip().splitlines() or [type(error).__name__]
             answer = {"Failed": {"message": lines[0]}}

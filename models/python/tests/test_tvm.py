@@ -56,7 +56,7 @@ class Forms(unittest.TestCase):
 
 
     def test_legalised_and_fused_modules_keep_their_tensor_functions(self) -> None:
-        """Kinds are told from blocks; outputs agree with TVM's compilation of the same module."""
+        """Kinds follow from blocks; outputs agree with TVM's compilation of the same module."""
         legal = relax.transform.LegalizeOps()(runpy.run_path(written("net.py", NET))["Net"])
         fused = tvm.transform.Sequential(
             [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), relax.transform.FuseTIR()]

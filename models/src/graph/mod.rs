@@ -98,7 +98,7 @@ pub struct Input {
     /// How a packed weight derives from the model's own tensor.
     pub layout: Option<Layout>,
     /// Where its values lie in params.bin.
-    pub data: Option<Place>,
+    pub data: Option<ByteRange>,
 }
 
 /// Who provides a parameter of the Relax function.
@@ -156,7 +156,7 @@ pub struct Layout {
 
 /// A stretch of params.bin or refs.bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ByteRange {
     /// First byte; a multiple of 64.
     pub offset: u64,
     /// Length in bytes.
@@ -196,7 +196,7 @@ pub struct ReferenceInput {
     pub name: String,
     /// Where it lies.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ByteRange,
 }
 
 /// An expected output.
@@ -206,7 +206,7 @@ pub struct ReferenceOutput {
     pub index: u64,
     /// Where it lies.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ByteRange,
     /// Shape.
     pub shape: Vec<u64>,
     /// Element type.

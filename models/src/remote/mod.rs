@@ -65,7 +65,7 @@ pub type Watch<'a> = dyn FnMut(Transfer) + 'a;
 
 /// What is known of a finished download.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct DownloadRecord {
     format: u32,
     url: String,
     sha256: String,
@@ -136,7 +136,7 @@ fn is_archive(path: &Path) -> bool {
 /// Whether the record fits the file and what is wanted.
 fn is_complete(folder: &Path, path: &Path, wanted: &Wanted) -> bool {
     let text = std::fs::read(folder.join(RECORD)).unwrap_or_default();
-    let Ok(record) = serde_json::from_slice::<Record>(&text) else {
+    let Ok(record) = serde_json::from_slice::<DownloadRecord>(&text) else {
         return false;
     };
     let same_size = std::fs::metadata(path).is_ok_and(|facts| facts.len() == record.bytes);
@@ -148,7 +148,7 @@ fn is_complete(folder: &Path, path: &Path, wanted: &Wanted) -> bool {
 }
 
 /// Hashes a fetched file; one with another hash than wanted is removed.
-fn check(wanted: &Wanted, path: &Path) -> Result<Record, ImportError> {
+fn check(wanted: &Wanted, path: &Path) -> Result<DownloadRecord, ImportError> {
     let mut hash = Sha256::new();
     let bytes = files::hash(&mut hash, path)?;
     let sha256 = hex(&hash.finalize());
@@ -163,7 +163,7 @@ fn check(wanted: &Wanted, path: &Path) -> Result<Record, ImportError> {
             ),
         });
     }
-    Ok(Record {
+    Ok(DownloadRecord {
         format: 1,
         url: wanted.url.clone(),
         sha256,

@@ -49,7 +49,7 @@ impl ModelSource for Torch {
         };
         files::require_file(path, "a model of PyTorch")?;
         if ending == WEIGHTS {
-            // Weights alone are no model: the configuration beside them says of which one they are.
+            // Weights alone are no model: the configuration beside them names it.
             let folder = path.parent().unwrap_or(Path::new(""));
             let config = folder.join(transformers::CONFIG);
             files::require_file(&config, "the configuration of the weights")?;

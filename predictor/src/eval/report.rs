@@ -10,7 +10,7 @@ use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
 use oplearn::crossval::select::choose_for_folds;
 use oplearn::data::split::{Split, shuffled};
 use oplearn::data::{Dataset, Intake};
-use oplearn::models::{Choice, FitOptions, ModelKind};
+use oplearn::models::{FitOptions, ModelKind, WeightedMembers};
 use serde::Serialize;
 
 use super::apart::{ByDisturbance, metrics_by};
@@ -232,7 +232,7 @@ pub fn evaluate(
     })
 }
 
-fn members(choices: &[Choice]) -> Members<'_> {
+fn members(choices: &[WeightedMembers]) -> Members<'_> {
     if choices.is_empty() {
         Members::Given
     } else {

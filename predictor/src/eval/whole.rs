@@ -168,8 +168,8 @@ fn of_models<'a>(models: &BTreeMap<Import<'a>, Vec<Ratio>>) -> Vec<OfModel<'a>> 
 }
 
 impl WholeFactor {
-    /// Learns from all models but one, given for the position of a run and of a sample of it a prediction (log2 ns inside the
-    /// model) and the distances to the ends of its interval of [`OWN_LEVEL`] (log2).
+    /// Learns from all models but one. For the position of a run and of a sample in it, `predicted` returns a prediction
+    /// (log2 ns inside the model), and `spread` the distances to the ends of its interval of [`OWN_LEVEL`] (log2).
     pub fn fit(
         dataset: &Dataset,
         without: Option<&str>,
@@ -263,8 +263,8 @@ impl WholeFactor {
         of.collect()
     }
 
-    /// What predictions of a whole model err by in common, log2: the smallest distance that, together with what the operators
-    /// of each model do not know by themselves, holds a share `level` of the models seen.
+    /// The error that all predictions of whole models share, log2. It is the smallest distance that, added to the uncertainty
+    /// of each model's operators, covers a share `level` of the models seen.
     fn in_common(&self, level: f64) -> Option<f64> {
         let wider = wider(level);
         let needed = |error: &WholeError| {

@@ -111,7 +111,7 @@ pub struct Facts {
     pub unseen: Calibration,
     /// What errors on held-out samples say of predictions for other schedules of workloads trained on.
     pub known: Calibration,
-    /// What errors on held-out machines say of predictions for machines of which only the rates are known; missing where
+    /// What errors on held-out machines say of predictions for machines whose rates alone are known; missing where
     /// too few were trained on.
     #[serde(default)]
     pub foreign: Option<Calibration>,

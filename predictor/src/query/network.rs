@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use crate::model::{TrainOptions, train};
 
-    /// A model of six workloads with eight schedules each, of which the first is of this space.
+    /// A model of six workloads with eight schedules each; the first is of this space.
     fn trained(first: &str) -> Trained {
         let row = |number: u64| {
             let mut row = dense_row(1, 16 * (1 + number / 8), 256, "{}");

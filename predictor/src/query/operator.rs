@@ -91,7 +91,7 @@ fn product(extents: &[u64]) -> Result<u64> {
 }
 
 /// What an operator reads and computes.
-struct Parts {
+struct OperatorFacts {
     workload: Workload,
     weight: Option<Vec<u64>>,
     flops: u64,
@@ -234,7 +234,7 @@ impl OperatorQuery {
         Ok(extents)
     }
 
-    fn conv(&self) -> Result<Parts> {
+    fn conv(&self) -> Result<OperatorFacts> {
         let [n, c, h, w] = self.image()?;
         let [kh, kw] = self.window()?;
         let [oh, ow] = self.slide([h, w])?;
@@ -261,7 +261,7 @@ impl OperatorQuery {
             reduced_channels: (!depthwise).then_some(depth),
             kernel: [kh, kw],
         });
-        Ok(Parts {
+        Ok(OperatorFacts {
             flops: counted(workload.multiply_add_flops())?,
             workload,
             weight: Some(vec![out, depth, kh, kw]),
@@ -270,7 +270,7 @@ impl OperatorQuery {
         })
     }
 
-    fn dense(&self) -> Result<Parts> {
+    fn dense(&self) -> Result<OperatorFacts> {
         let (Some(&depth), Some(columns)) = (self.input.last(), self.channels.filter(|c| *c > 0))
         else {
             return bad(format!(
@@ -280,7 +280,7 @@ impl OperatorQuery {
         };
         let rows = product(&self.input[..self.input.len() - 1])?;
         let workload = Workload::dense(rows, columns, depth);
-        Ok(Parts {
+        Ok(OperatorFacts {
             flops: counted(workload.multiply_add_flops())?,
             workload,
             weight: Some(vec![columns, depth]),
@@ -289,14 +289,14 @@ impl OperatorQuery {
         })
     }
 
-    fn batch_matmul(&self) -> Result<Parts> {
+    fn batch_matmul(&self) -> Result<OperatorFacts> {
         let (&[batch, rows, depth], Some(columns)) = (self.input.as_slice(), self.channels) else {
             return bad(
                 "batch_matmul needs --input batch x rows x depth and --channels columns".to_owned(),
             );
         };
         let workload = Workload::batch_matmul(batch, rows, columns, depth);
-        Ok(Parts {
+        Ok(OperatorFacts {
             flops: counted(workload.multiply_add_flops())?,
             workload,
             weight: Some(vec![batch, depth, columns]),
@@ -305,13 +305,13 @@ impl OperatorQuery {
         })
     }
 
-    fn pool(&self) -> Result<Parts> {
+    fn pool(&self) -> Result<OperatorFacts> {
         let [n, c, h, w] = self.image()?;
         let global = self.op == "global_avg_pool";
         let [kh, kw] = if global { [h, w] } else { self.window()? };
         let [oh, ow] = if global { [1, 1] } else { self.slide([h, w])? };
         let workload = Workload::pool2d([n, c, oh, ow], [kh, kw]);
-        Ok(Parts {
+        Ok(OperatorFacts {
             flops: counted(workload.points())?,
             workload,
             weight: None,
@@ -320,7 +320,7 @@ impl OperatorQuery {
         })
     }
 
-    fn conv3d(&self) -> Result<Parts> {
+    fn conv3d(&self) -> Result<OperatorFacts> {
         let &[n, c, d, h, w] = self.input.as_slice() else {
             return bad(
                 "--input for conv3d has five extents: batch x channels x depth x height x width"
@@ -348,7 +348,7 @@ impl OperatorQuery {
                     })?;
         }
         let workload = Workload::conv3d(output, c, window);
-        Ok(Parts {
+        Ok(OperatorFacts {
             flops: counted(workload.multiply_add_flops())?,
             workload,
             weight: Some(vec![out, c, window[0], window[1], window[2]]),
@@ -357,14 +357,14 @@ impl OperatorQuery {
         })
     }
 
-    fn plain(&self) -> Result<Parts> {
+    fn plain(&self) -> Result<OperatorFacts> {
         let output = self.output.as_ref().unwrap_or(&self.input);
         if output.is_empty() || output.contains(&0) {
             return bad("--output needs extents above 0, e.g. 1x64x56x56".to_owned());
         }
         let elements = product(output)?;
         let of_kind = FLOPS_AN_ELEMENT.iter().find(|(kind, _)| *kind == self.op);
-        Ok(Parts {
+        Ok(OperatorFacts {
             workload: Workload::elementwise(output),
             weight: None,
             flops: of_kind.map_or(0, |(_, flops)| flops * elements),

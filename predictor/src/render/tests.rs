@@ -19,7 +19,7 @@ use crate::query::answer::{Driver, Knowledge, Outside};
 use crate::query::network::{NetworkAnswer, OperatorAnswer};
 use crate::query::whatif::Line;
 use crate::turning::Analysis;
-use crate::turning::analysis::{Choice, SweepReport};
+use crate::turning::analysis::{ChosenValue, SweepReport};
 use crate::turning::segment::Turn;
 
 fn answer(time_ns: f64) -> Answer {
@@ -218,7 +218,7 @@ fn turning_points() {
             residual_ratio: 0.2,
         }),
         knee: None,
-        chosen: Some(Choice {
+        chosen: Some(ChosenValue {
             x: 12.0,
             ratio: 1.021,
             measurements: 3,

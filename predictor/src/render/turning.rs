@@ -7,11 +7,11 @@ use opreport::{Style, units};
 
 use super::optional;
 use crate::turning::Analysis;
-use crate::turning::analysis::Choice;
-use crate::turning::knob::Step;
+use crate::turning::analysis::ChosenValue;
+use crate::turning::knob::KnobStep;
 
 /// What each step of a knob does.
-pub fn knob(name: &str, steps: &[Step], style: Style) -> String {
+pub fn knob(name: &str, steps: &[KnobStep], style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("step"),
         Column::right("pairs"),
@@ -44,7 +44,7 @@ pub fn turning(analysis: &Analysis, style: Style) -> String {
         Column::right("with more").hides(1),
         Column::left("sweep").shrinks_to(16),
     ]);
-    let choice = |c: Option<Choice>| {
+    let choice = |c: Option<ChosenValue>| {
         c.map_or_else(
             || "-".to_owned(),
             |c| format!("{} (×{:.3}, {})", c.x, c.ratio, c.measurements),

@@ -51,7 +51,7 @@ pub struct Limits {
 
 /// A choice.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct ChosenSamples {
     /// Positions in the pool, most useful first.
     pub order: Vec<usize>,
     /// What they cost, ns.
@@ -72,7 +72,7 @@ pub fn choose(
     pool: &Pool<'_>,
     limits: Limits,
     seed: u64,
-) -> Result<Choice> {
+) -> Result<ChosenSamples> {
     let importance = Importance::new(&ensemble.members, measured, ASKED)?;
     Ok(by_importance(&importance, measured, pool, limits, seed))
 }
@@ -83,7 +83,7 @@ fn by_importance(
     pool: &Pool<'_>,
     limits: Limits,
     seed: u64,
-) -> Choice {
+) -> ChosenSamples {
     let mut sums = Sums::default();
     let mut order: Vec<(f64, usize)> = Vec::new();
     let blocks = blocks(&pool.kernels, seed);
@@ -118,7 +118,7 @@ fn by_importance(
     }
     // Stable: within a block the order of the choice stays.
     order.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Choice {
+    ChosenSamples {
         order: order.into_iter().map(|(_, place)| place).collect(),
         cost_ns: spent_ns,
         error_ratio: (sums.after / sums.before).sqrt(),
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    fn chosen(measured: &[(f32, f32)], open: &[(f32, f32)], limits: Limits) -> Choice {
+    fn chosen(measured: &[(f32, f32)], open: &[(f32, f32)], limits: Limits) -> ChosenSamples {
         let (measured, open) = (points(measured), points(open));
         let measured: Vec<&Point> = measured.iter().collect();
         by_importance(&two_features(), &measured, &pool(&open), limits, 1)

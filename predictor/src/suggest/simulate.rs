@@ -48,7 +48,7 @@ pub struct Setup {
 
 /// After a round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Step {
+pub struct SuggestRound {
     /// Samples measured.
     pub measurements: usize,
     /// Time spent on them since the beginning, s.
@@ -70,7 +70,7 @@ pub fn simulate(
     costs: &CostModel,
     rule: Rule,
     setup: Setup,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<SuggestRound>> {
     let order: Vec<usize> = shuffled(dataset.samples.len(), setup.seed)
         .into_iter()
         .take(setup.samples)
@@ -151,7 +151,7 @@ fn judge(
     test: &[usize],
     measurements: usize,
     spent_ns: f64,
-) -> Result<Step> {
+) -> Result<SuggestRound> {
     let points: Vec<&Point> = test.iter().map(|&i| &dataset.samples[i].point).collect();
     let predicted = ensemble.predict(&points)?;
     let measured: Vec<f64> = test.iter().map(|&i| dataset.samples[i].log2_time).collect();
@@ -167,7 +167,7 @@ fn judge(
         .filter(|(measured, _)| measured.len() >= RANKED_SAMPLES)
         .filter_map(|(measured, predicted)| Pairs::of(measured, predicted).share())
         .collect();
-    Ok(Step {
+    Ok(SuggestRound {
         measurements,
         cost_s: spent_ns / 1e9,
         mape: metrics.mape,
@@ -186,7 +186,7 @@ pub fn repeated(
     rule: Rule,
     setup: Setup,
     seeds: u64,
-) -> Result<Vec<Vec<Step>>> {
+) -> Result<Vec<Vec<SuggestRound>>> {
     (0..seeds)
         .into_par_iter()
         .map(|seed| simulate(dataset, costs, rule, Setup { seed, ..setup }))

@@ -9,7 +9,7 @@ use oplearn::features::{FEATURES, Point, squared_distance};
 
 /// Points that are looked at, chosen from and counted, at most: every one with every other.
 const LOOKED_AT: usize = 1000;
-/// Seed of which these are.
+/// Seed that chooses these.
 const SEED: u64 = 1;
 
 /// Positions of `count` points that stand for all of them.

@@ -5,7 +5,7 @@ use oplearn::data::Dataset;
 use oplearn::data::split::{Fold, Split};
 use oplearn::features::Point;
 use oplearn::models::ensemble::Ensemble;
-use oplearn::models::{Choice, Familiarity, FitOptions, Regressor};
+use oplearn::models::{Familiarity, FitOptions, Regressor, WeightedMembers};
 use serde::Serialize;
 
 use super::fit::{KnownMachine, Machine};
@@ -76,7 +76,7 @@ pub fn leave_one_machine_out(
 fn held_out(
     dataset: &Dataset,
     fold: &Fold,
-    choice: &Choice,
+    choice: &WeightedMembers,
     measurements: &[usize],
     options: &FitOptions,
 ) -> Result<HeldOutMachine> {

@@ -37,14 +37,14 @@ pub struct SweepReport {
     /// Where the curve bends most.
     pub knee: Option<f64>,
     /// Choice from the probes, if there are at least three.
-    pub chosen: Option<Choice>,
+    pub chosen: Option<ChosenValue>,
     /// Choice after more measurements.
-    pub chosen_with_more: Option<Choice>,
+    pub chosen_with_more: Option<ChosenValue>,
 }
 
 /// A chosen value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Choice {
+pub struct ChosenValue {
     /// The value.
     pub x: f64,
     /// Its time over the best.
@@ -74,7 +74,7 @@ pub fn analyse(sweeps: &[Sweep], surfaces: &[Surface], options: Options) -> Anal
         .iter()
         .map(|sweep| report(sweep, sweeps, options))
         .collect();
-    let mean = |pick: fn(&SweepReport) -> Option<Choice>| {
+    let mean = |pick: fn(&SweepReport) -> Option<ChosenValue>| {
         let ratios: Vec<f64> = reports.iter().filter_map(pick).map(|c| c.ratio).collect();
         (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
     };
@@ -97,7 +97,7 @@ fn report(sweep: &Sweep, all: &[Sweep], options: Options) -> SweepReport {
         .find(|&i| sweep.ratio(i) <= ENOUGH)
         .map_or(sweep.x[best], |i| sweep.x[i]);
     let probed = probes(sweep).len();
-    let choice = |position: usize, measurements: usize| Choice {
+    let choice = |position: usize, measurements: usize| ChosenValue {
         x: sweep.x[position],
         ratio: sweep.ratio(position),
         measurements,

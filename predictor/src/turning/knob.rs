@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// A step of a knob from one value to the next larger one that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Step {
+pub struct KnobStep {
     /// The value before.
     pub from: f64,
     /// The value after.
@@ -24,7 +24,7 @@ pub struct Step {
 }
 
 /// The steps of a knob, in the order of its values; empty where no two rows differ in it alone.
-pub fn steps(rows: &[Row], knob: &str) -> Vec<Step> {
+pub fn steps(rows: &[Row], knob: &str) -> Vec<KnobStep> {
     let mut groups: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.status.has_time()) {
         let knobs: Option<Map<String, Value>> = row
@@ -59,7 +59,7 @@ pub fn steps(rows: &[Row], knob: &str) -> Vec<Step> {
     let step = |((from, to), mut ratios): ((u64, u64), Vec<f64>)| {
         ratios.sort_by(f64::total_cmp);
         let faster = ratios.iter().filter(|ratio| **ratio < 1.0).count();
-        Step {
+        KnobStep {
             from: f64::from_bits(from),
             to: f64::from_bits(to),
             pairs: ratios.len(),
@@ -92,7 +92,7 @@ mod tests {
             row(2, 16, 1.0),
         ];
         let found = steps(&rows, "nthread");
-        let expected = Step {
+        let expected = KnobStep {
             from: 1.0,
             to: 2.0,
             pairs: 2,

@@ -55,7 +55,7 @@ impl TextHasher {
 
 impl std::hash::Hasher for TextHasher {
     fn finish(&self) -> u64 {
-        // Tables take the low bits, of which the multiplication leaves the worst.
+        // Tables take the low bits, which the multiplication mixes worst.
         self.0.rotate_left(26)
     }
 

@@ -47,7 +47,7 @@ impl Binder<'_> {
     /// Takes what the rings of TIU and GDMA kept for the end of the program, if both lapped and what they kept goes
     /// together.
     fn take_ends(&mut self, stages: &[Stage; 3], given: &mut [Given; 3]) {
-        // Of a ring of which records are left out the rest is not without a gap.
+        // A ring whose records are partly left out has gaps.
         let kept = |stage: &Stage| stage.lapped && stage.counts.implausible == 0;
         if given[0].guessed() + given[1].guessed() == 0 || !stages[..2].iter().all(kept) {
             return;

@@ -72,7 +72,7 @@ fn counted_block(block: &[Command], have: Option<usize>, lengths: &[usize]) -> V
     let single = |&(_, bytes): &(usize, u32)| lengths.contains(&(bytes as usize));
     let all_single = gaps.iter().all(single);
     let certain = lost == Some(gaps.len()) && all_single;
-    // One more may be a neighbour that could not be told from the damage, unless each gap is of one descriptor.
+    // One more may be a neighbour that cannot be distinguished from the damage, unless each gap is of one descriptor.
     let many = lost.is_some_and(|lost| lost > gaps.len() + usize::from(!all_single));
     let uncounted = match gaps.first() {
         Some(_) if many => 0..block.len(),

@@ -57,7 +57,7 @@ pub(super) fn read<'a>(found: &[Block<'a>], name: &str, report: &mut Report) -> 
 
 /// What details say if a unit reads them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct DecodedTask {
     decoded: Decoded,
     /// Operation.
     pub task: u32,
@@ -69,8 +69,8 @@ pub(super) struct Reading {
     exact: bool,
 }
 
-impl Reading {
-    fn of(chip: Chip, unit: CommandUnit, detail: &Detail) -> Option<Reading> {
+impl DecodedTask {
+    fn of(chip: Chip, unit: CommandUnit, detail: &Detail) -> Option<DecodedTask> {
         let decoded = decode_one(chip, unit, detail.bytes, detail.offset).ok()?;
         let layout = Table::of(chip).layout(decoded.op);
         let value = |field| layout.value(detail.bytes, field) as u32;
@@ -79,7 +79,7 @@ impl Reading {
             _ => (value("cmd_type"), value("cmd_special_function")),
         };
         let transfer = unit != CommandUnit::Tiu && task != DMA_SYS;
-        Some(Reading {
+        Some(DecodedTask {
             decoded,
             task,
             function,
@@ -93,23 +93,23 @@ impl Reading {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meaning {
     /// To the TIU, if it can read them.
-    pub tiu: Option<Reading>,
+    pub tiu: Option<DecodedTask>,
     /// To a DMA engine, if it can read them.
-    pub dma: Option<Reading>,
+    pub dma: Option<DecodedTask>,
 }
 
 impl Meaning {
     /// Whether no unit can have read them: at most a shorter command of a unit begins like them.
     pub fn is_unreadable(&self) -> bool {
-        let exact = |reading: &Option<Reading>| reading.is_some_and(|r| r.exact);
+        let exact = |reading: &Option<DecodedTask>| reading.is_some_and(|r| r.exact);
         !exact(&self.tiu) && !exact(&self.dma) && (self.tiu.is_none() || self.dma.is_none())
     }
 
     /// Of a command's details.
     pub fn of(chip: Chip, detail: &Detail) -> Meaning {
         let mut meaning = Meaning {
-            tiu: Reading::of(chip, CommandUnit::Tiu, detail),
-            dma: Reading::of(chip, CommandUnit::Dma, detail),
+            tiu: DecodedTask::of(chip, CommandUnit::Tiu, detail),
+            dma: DecodedTask::of(chip, CommandUnit::Dma, detail),
         };
         // Bits of one unit's command may look like a shorter one of the other's: the length tells.
         if let (Some(tiu), Some(dma)) = (meaning.tiu, meaning.dma) {

@@ -180,7 +180,7 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
     let mut stretches = Vec::new();
     for group in &groups {
         let section = &sections[group.commands];
-        let parts = Parts {
+        let parts = SectionRecords {
             stream,
             records,
             commands,
@@ -215,7 +215,7 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
 }
 
 /// What the records of one section are bound with.
-struct Parts<'a> {
+struct SectionRecords<'a> {
     stream: &'a Stream<'a>,
     records: &'a [Record],
     commands: &'a [Command],
@@ -223,7 +223,7 @@ struct Parts<'a> {
     certain: &'a [bool],
 }
 
-impl Parts<'_> {
+impl SectionRecords<'_> {
     fn command(&self, index: u64) -> Bound {
         self.stream.command(self.commands, self.section, index)
     }

@@ -147,8 +147,8 @@ fn unwrap_times(mut sound: Vec<RawRecord>) -> Ordered {
     };
     let mut records = with_starts(unwrapped_starts(&sound));
     if records.windows(2).any(|w| w[0].start > w[1].start) {
-        // Wild times may seem to run over. Without any turn most must be in step then, and of the others no more than
-        // rise by chance (of this many random numbers twice the root of their number).
+        // Damaged times can look like a clock that runs over. If so, most starts rise without any wrap, and of the others no
+        // more than rise by chance: among n random numbers, 2·√n.
         let calm = with_starts(starts_around_middle(&sound));
         let count = |list: &[Record]| longest_in_step(list).iter().filter(|&&s| s).count();
         let (in_step, all) = (count(&calm), calm.len());

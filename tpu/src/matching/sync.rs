@@ -129,9 +129,8 @@ pub fn guess_tiu(chip: Chip, file: &SourceFile, events: &mut [Event]) {
     }
 }
 
-/// The places of a stream's events between the pairs of sync commands at both ends; in a stream of at most two records
-/// (and unless there is CDMA traffic to tell why they are there) sync commands between them are to go as well, and the
-/// second result is true.
+/// The places of a stream's events between the pairs of sync commands at both ends. The second result says whether sync
+/// commands between them are to go as well: in a stream of at most two records, unless CDMA traffic explains them.
 pub fn between_pairs<'a>(
     chip: Chip,
     core_of: &dyn Fn(&Event) -> Option<&'a CoreFile>,

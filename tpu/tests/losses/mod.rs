@@ -47,7 +47,7 @@ pub fn said(profile: &Profile) -> HashMap<Key, (Said, Certainty)> {
     found
 }
 
-/// A dump of two cores, the second of which is to be damaged.
+/// A dump of two cores; the second is to be damaged.
 pub fn two_cores(spec: Spec) -> Dump {
     let mut dump = make(spec);
     dump.cores.truncate(2);
@@ -135,7 +135,7 @@ fn names_another(real: &Said, said: &Said) -> bool {
 }
 
 /// Whether nobody can tell that a command of a record's kernel is gone: commands are counted, and the last record of the
-/// kernel, by whose id one would be missed, is gone as well. The kernel can be told nevertheless.
+/// kernel, by whose id one would be missed, is gone as well. The kernel can be identified nevertheless.
 pub fn uncounted(
     truth: &HashMap<Key, (Said, Certainty)>,
     said: &HashMap<Key, (Said, Certainty)>,

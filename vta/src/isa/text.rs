@@ -16,8 +16,8 @@ impl fmt::Display for Instruction {
         ]
         .concat();
         match self.operation {
-            Operation::Load(transfer) => write!(f, "LOAD  {tokens} {}", Place(transfer)),
-            Operation::Store(transfer) => write!(f, "STORE {tokens} {}", Place(transfer)),
+            Operation::Load(transfer) => write!(f, "LOAD  {tokens} {}", TransferText(transfer)),
+            Operation::Store(transfer) => write!(f, "STORE {tokens} {}", TransferText(transfer)),
             Operation::Gemm { nest, reset, wgt } => {
                 let reset = if reset { " reset" } else { "" };
                 write!(
@@ -44,9 +44,9 @@ impl fmt::Display for Instruction {
     }
 }
 
-struct Place(Transfer);
+struct TransferText(Transfer);
 
-impl fmt::Display for Place {
+impl fmt::Display for TransferText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let t = &self.0;
         if t.columns == 0 {

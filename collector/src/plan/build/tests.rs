@@ -161,6 +161,18 @@ fn what_goes_with_tuning_needs_it() {
 }
 
 #[test]
+fn a_time_budget_alone_decides_how_much_is_tuned() {
+    let trials = |more: &[(&'static str, &str)]| {
+        let tuned = [("modelname", "mlp"), ("iftune", "true")];
+        let settings = [&tuned, more].concat();
+        plan(&settings).unwrap().plan.tuning.unwrap().trials
+    };
+    assert_eq!(trials(&[]), 64);
+    assert_eq!(trials(&[("time-budget", "10m")]), 3000);
+    assert_eq!(trials(&[("time-budget", "10m"), ("trials", "20")]), 20);
+}
+
+#[test]
 fn lists_of_a_file_may_not_be_empty() {
     for key in ["threads", "cache"] {
         let text = format!("modelname = 'mlp'\n{key} = []");

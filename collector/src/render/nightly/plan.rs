@@ -2,11 +2,11 @@
 
 use opreport::{Style, units};
 
-use crate::nightly::NightlyOutlook;
+use crate::nightly::NightlyEstimate;
 
-/// The outlook as text.
-pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
-    let plan = &outlook.plan;
+/// The estimate as text.
+pub fn nightly_plan_text(estimate: &NightlyEstimate, style: Style) -> String {
+    let plan = &estimate.plan;
     let mut out = format!(
         "{}: {} in {}, kept in {}\n\n",
         style.bold(&format!("night of {}", plan.date)),
@@ -14,7 +14,7 @@ pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
         units::wall(plan.budget_ns),
         plan.night_folder().display()
     );
-    for job in &outlook.jobs {
+    for job in &estimate.jobs {
         let time = if job.finished {
             style.dim("done before")
         } else {
@@ -29,7 +29,7 @@ pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
     }
     if plan.repeat_disturbed {
         out.push_str(
-            "\nthen again, in the time that is left, the jobs of which a point or a whole model was disturbed\n",
+            "\nthen again, in the time that is left, the jobs with a disturbed point or whole model\n",
         );
     }
     out.push_str(&format!(
@@ -38,10 +38,10 @@ pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
         units::percent(plan.max_failed_share),
         units::plural(plan.keep, "night")
     ));
-    for folder in &outlook.retention.removed {
+    for folder in &estimate.retention.removed {
         out.push_str(&style.yellow(&format!("would be removed: {}\n", folder.display())));
     }
-    for night in &outlook.retention.spared {
+    for night in &estimate.retention.spared {
         out.push_str(&format!(
             "stays as the only baseline of {}: {}\n",
             units::plural(night.baseline_of.len() as u64, "job"),
@@ -51,9 +51,9 @@ pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
     out
 }
 
-/// The outlook as one JSON object.
-pub fn nightly_plan_json(outlook: &NightlyOutlook) -> String {
-    serde_json::to_string(outlook).unwrap_or_default()
+/// The estimate as one JSON object.
+pub fn nightly_plan_json(estimate: &NightlyEstimate) -> String {
+    serde_json::to_string(estimate).unwrap_or_default()
 }
 
 /// An argument as a shell takes it.

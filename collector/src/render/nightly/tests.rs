@@ -12,7 +12,7 @@ use crate::compare::{Machines, Options, compare};
 use crate::nightly::digest::{Digest, Tally};
 use crate::nightly::history::{Retention, SparedNight};
 use crate::nightly::report::{JobOutcome, JobReport, NightlyReport, NightlyState, NotCompared};
-use crate::nightly::{NightlyPlan, outlook};
+use crate::nightly::{NightlyPlan, estimate};
 
 fn plan() -> NightlyPlan {
     let text = "dataset = 'nights-of-no-machine'\nbudget = '6h'\n[settings]\nthreads = [1, 'max']\n\
@@ -204,7 +204,7 @@ fn the_json_has_the_same_facts() {
 
 #[test]
 fn the_plan_of_a_night() {
-    insta::assert_snapshot!(nightly_plan_text(&outlook(plan()).unwrap(), Style::PLAIN), @r"
+    insta::assert_snapshot!(nightly_plan_text(&estimate(plan()).unwrap(), Style::PLAIN), @r"
     night of 2026-11-20: 2 jobs in 6 h, kept in nights-of-no-machine/date=2026-11-20
 
     net, llvm, tile  4 h

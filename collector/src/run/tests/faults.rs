@@ -5,7 +5,7 @@ use opdata::Status;
 use super::*;
 
 /// How every point ended when one step goes wrong.
-fn statuses(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Vec<Status> {
+fn statuses(script: impl Fn(WorkerStep<'_>) -> Act + Send + Sync + 'static) -> Vec<Status> {
     let bench = Bench::new();
     let report = bench.run(bench.sweep(2), &FakeRunner::new(script)).unwrap();
     assert_eq!(report.state, RunState::Finished);
@@ -132,7 +132,7 @@ fn a_whole_model_that_cannot_be_run_costs_no_operator() {
             ..bench.plan()
         };
         let fake = FakeRunner::new(move |step| match step {
-            Step::BuildWholeModel => act.clone(),
+            WorkerStep::BuildWholeModel => act.clone(),
             _ => Act::takes(1e3),
         });
         let report = bench.run(plan, &fake).unwrap();

@@ -15,7 +15,7 @@ use opengine::calibrate::Store;
 use opengine::device::{self, Target};
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
-use opengine::runner::testing::{Act, FakeRunner, Step, policy, timing};
+use opengine::runner::testing::{Act, FakeRunner, WorkerStep, policy, timing};
 use opengine::schedule::ScheduleSpec;
 use opmodels::{ImportError, Provenance, Resolved, Source};
 use opreport::progress::Recorded;
@@ -195,9 +195,9 @@ fn works() -> FakeRunner {
     FakeRunner::new(|step| Act::takes(time_of_step(step)))
 }
 
-fn time_of_step(step: Step<'_>) -> f64 {
+fn time_of_step(step: WorkerStep<'_>) -> f64 {
     match step {
-        Step::Measure { kernel, .. } => match kernel.schedule_spec {
+        WorkerStep::Measure { kernel, .. } => match kernel.schedule_spec {
             ScheduleSpec::Metaschedule { seed } => 2e3 + (seed % 1000) as f64,
             _ => 1e3,
         },
@@ -206,17 +206,17 @@ fn time_of_step(step: Step<'_>) -> f64 {
 }
 
 /// The number of a kernel in its plan, if that is what the step is about.
-fn built(step: Step<'_>) -> Option<u64> {
+fn built(step: WorkerStep<'_>) -> Option<u64> {
     match step {
-        Step::Build(kernel) => Some(kernel.id),
+        WorkerStep::Build(kernel) => Some(kernel.id),
         _ => None,
     }
 }
 
 /// The number of the kernel that is measured, if that is what the step is about.
-fn measured(step: Step<'_>) -> Option<u64> {
+fn measured(step: WorkerStep<'_>) -> Option<u64> {
     match step {
-        Step::Measure { kernel, .. } => Some(kernel.id),
+        WorkerStep::Measure { kernel, .. } => Some(kernel.id),
         _ => None,
     }
 }

@@ -100,7 +100,7 @@ fn samples_are_pruned_by_the_best_time_and_default_schedules_never() {
     let bench = Bench::new();
     let (list, script) = seen();
     let fake = FakeRunner::new(move |step| {
-        if let Step::Measure { kernel, point } = step {
+        if let WorkerStep::Measure { kernel, point } = step {
             let entry = (kernel.schedule_spec.space(), point.prune_beyond_ns);
             script.lock().unwrap().push(entry);
         }
@@ -121,7 +121,7 @@ fn the_whole_model_is_measured_first_and_every_row_knows_its_operators_time_insi
     };
     let out = plan.out.clone();
     let fake = FakeRunner::new(|step| match step {
-        Step::MeasureWholeModel(_) => Act::takes(10e3),
+        WorkerStep::MeasureWholeModel(_) => Act::takes(10e3),
         _ => Act::takes(1e3),
     });
     let report = bench.run(plan, &fake).unwrap();

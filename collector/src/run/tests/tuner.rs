@@ -77,7 +77,7 @@ impl Proposer for HillClimb {
 fn valley() -> (FakeRunner, Seen<u64>) {
     let (list, script) = seen();
     let fake = FakeRunner::new(move |step| match step {
-        Step::Measure { kernel, .. } => match kernel.schedule_spec {
+        WorkerStep::Measure { kernel, .. } => match kernel.schedule_spec {
             ScheduleSpec::Metaschedule { seed } => {
                 script.lock().unwrap().push(seed);
                 Act::takes(1e3 + 10.0 * seed.abs_diff(37) as f64)

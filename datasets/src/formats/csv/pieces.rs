@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 
-use super::record::Record;
+use super::record::CsvRecord;
 use super::scan::{Odd, field_ends};
 use crate::schema::{Row, SCHEMA_VERSION};
 
@@ -26,7 +26,7 @@ const LONGEST_OVERHANG_BYTES: u64 = 64 << 20;
 
 /// How to read a file.
 #[derive(Clone, Copy)]
-pub(super) struct Reading<'a> {
+pub(super) struct PieceReader<'a> {
     /// The file.
     pub file: &'a File,
     /// For each column of the schema, its position in the file.
@@ -100,7 +100,7 @@ struct Piece {
     read: Result<(u64, Vec<Row>), Odd>,
 }
 
-impl Reading<'_> {
+impl PieceReader<'_> {
     /// Hands out the rows from the byte `first` on, where a record begins, in their order and some at a time.
     ///
     /// # Errors
@@ -246,7 +246,7 @@ impl Reading<'_> {
     /// Makes `row` that of a record that begins at `begin` and whose fields end at `ends`.
     fn read(self, row: &mut Row, text: &[u8], begin: usize, ends: &[u32]) -> Result<(), Odd> {
         let end = ends.last().map_or(begin, |end| *end as usize);
-        let mut record = Record {
+        let mut record = CsvRecord {
             text: str::from_utf8(&text[begin..end]).map_err(|_| Odd)?,
             begin,
             ends,
@@ -274,7 +274,7 @@ mod tests {
         let path = folder.path().join("rows.csv");
         std::fs::write(&path, text).unwrap();
         let positions: Vec<usize> = (0..COLUMNS.len()).collect();
-        let reading = Reading {
+        let reading = PieceReader {
             file: &File::open(&path).unwrap(),
             positions: &positions,
             skipped: None,

@@ -6,7 +6,7 @@ use crate::formats::layout::ABSENT;
 use crate::schema::TextCells;
 
 /// The fields of a record.
-pub(super) struct Record<'a> {
+pub(super) struct CsvRecord<'a> {
     /// From its first byte to its line end.
     pub text: &'a str,
     /// Where the record begins and its fields end in the piece.
@@ -20,7 +20,7 @@ pub(super) struct Record<'a> {
     pub unquoted: String,
 }
 
-impl TextCells for Record<'_> {
+impl TextCells for CsvRecord<'_> {
     fn text(&mut self, column: usize) -> Option<&str> {
         let place = self.positions[column];
         if self.skipped == Some(column) || place == ABSENT {
@@ -75,7 +75,7 @@ mod tests {
             let mut ends = Vec::new();
             field_ends(&text, &mut ends).unwrap();
             let positions: Vec<usize> = (0..COLUMNS.len()).collect();
-            let mut record = Record {
+            let mut record = CsvRecord {
                 text: str::from_utf8(&text).unwrap(),
                 begin: 0,
                 ends: &ends,

@@ -21,9 +21,9 @@ pub(super) struct Report {
 
 /// The assembler's report (`--ptxas-options=-v`), by kernel.
 ///
-/// It has a section for each kernel: `Compiling entry function 'NAME' for 'ARCH'`, then for it and for each function
-/// that was not inlined a line `Function properties for NAME` with one of properties behind it, then a line
-/// `Used N registers, …`, on which shared memory stands if there is any.
+/// Each kernel has a section that begins with `Compiling entry function 'NAME' for 'ARCH'`. Two lines follow for the kernel
+/// and for each function that was not inlined: `Function properties for NAME`, and the properties. The last line is
+/// `Used N registers, …`, with the shared memory if there is any.
 pub(super) fn reports(log: &str) -> BTreeMap<String, Report> {
     let mut all: BTreeMap<String, Report> = BTreeMap::new();
     let mut kernel = String::new();

@@ -63,7 +63,7 @@ impl Runtime {
         /// More than a place has: `domain:bus:device.function`.
         const BYTES: usize = 64;
         let mut text = [0 as c_char; BYTES];
-        // SAFETY: the text has this many bytes, of which the last stays zero.
+        // SAFETY: the text has this many bytes, and the last stays zero.
         done("cudaDeviceGetPCIBusId", unsafe {
             (self.place)(text.as_mut_ptr(), BYTES as c_int - 1, 0)
         })?;

@@ -13,19 +13,19 @@ const MOST_READINGS: usize = 1024;
 /// The two parts belong together: threads that share a core hand over in a third of the time that cores of their own take, and multiply in
 /// twice the time (2.2 and 178 instead of 7.3 and 89 µs on an EPYC).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct ReferenceTimes {
     pub products: f64,
     /// 0 on one thread, which hands nothing over.
     pub handover: f64,
 }
 
-impl Reading {
+impl ReferenceTimes {
     pub fn total(self) -> f64 {
         self.products + self.handover
     }
 
     /// The one that took less time.
-    pub fn faster(self, other: Reading) -> Reading {
+    pub fn faster(self, other: ReferenceTimes) -> ReferenceTimes {
         if other.total() < self.total() {
             other
         } else {
@@ -38,14 +38,14 @@ impl Reading {
 #[derive(Debug, Default)]
 pub(super) struct Baseline {
     /// Readings so far, the fastest first.
-    readings: BTreeMap<usize, Vec<Reading>>,
+    readings: BTreeMap<usize, Vec<ReferenceTimes>>,
     /// What was usual in earlier processes.
-    earlier: BTreeMap<usize, Reading>,
+    earlier: BTreeMap<usize, ReferenceTimes>,
 }
 
 impl Baseline {
     /// Without readings, after processes in which these were usual.
-    pub fn after(earlier: impl Iterator<Item = (usize, Reading)>) -> Baseline {
+    pub fn after(earlier: impl Iterator<Item = (usize, ReferenceTimes)>) -> Baseline {
         Baseline {
             readings: BTreeMap::new(),
             earlier: earlier.collect(),
@@ -61,7 +61,7 @@ impl Baseline {
         self.readings.get(&threads).map_or(0, Vec::len)
     }
 
-    pub fn keep(&mut self, threads: usize, reading: Reading) {
+    pub fn keep(&mut self, threads: usize, reading: ReferenceTimes) {
         let readings = self.readings.entry(threads).or_default();
         if readings.len() < MOST_READINGS {
             let place = readings.partition_point(|r| r.total() < reading.total());
@@ -70,24 +70,29 @@ impl Baseline {
     }
 
     /// The usual reading on this many threads: this process's, or that of earlier ones if it was faster.
-    pub fn usual(&self, threads: usize) -> Option<Reading> {
+    pub fn usual(&self, threads: usize) -> Option<ReferenceTimes> {
         let readings = self.readings.get(&threads);
         let own = readings.and_then(|readings| about_the_fastest(readings, FASTER_SHARE));
         let earlier = self.earlier.get(&threads).copied();
-        own.into_iter().chain(earlier).reduce(Reading::faster)
+        own.into_iter()
+            .chain(earlier)
+            .reduce(ReferenceTimes::faster)
     }
 
     /// About the fastest readings of this process, by number of threads.
-    pub fn own(&self) -> impl Iterator<Item = (usize, Reading)> {
-        let of = |(threads, readings): (&usize, &Vec<Reading>)| {
+    pub fn own(&self) -> impl Iterator<Item = (usize, ReferenceTimes)> {
+        let of = |(threads, readings): (&usize, &Vec<ReferenceTimes>)| {
             Some((*threads, about_the_fastest(readings, FASTER_SHARE)?))
         };
         self.readings.iter().filter_map(of)
     }
 }
 
-/// The reading, of some of which the fastest come first, that this share of them beats.
-pub(super) fn about_the_fastest(fastest_first: &[Reading], faster_share: f64) -> Option<Reading> {
+/// The reading that this share of the sorted readings, fastest first, beats.
+pub(super) fn about_the_fastest(
+    fastest_first: &[ReferenceTimes],
+    faster_share: f64,
+) -> Option<ReferenceTimes> {
     let place = (fastest_first.len() as f64 * faster_share) as usize;
     fastest_first.get(place).copied()
 }
@@ -96,8 +101,8 @@ pub(super) fn about_the_fastest(fastest_first: &[Reading], faster_share: f64) ->
 mod tests {
     use super::*;
 
-    fn products(products: f64) -> Reading {
-        Reading {
+    fn products(products: f64) -> ReferenceTimes {
+        ReferenceTimes {
             products,
             handover: 0.0,
         }
@@ -129,7 +134,7 @@ mod tests {
         let mut baseline = Baseline::after([(2, products(100.0))].into_iter());
         baseline.keep(2, products(150.0));
         assert_eq!(baseline.usual(2), Some(products(100.0)));
-        let own: Vec<(usize, Reading)> = baseline.own().collect();
+        let own: Vec<(usize, ReferenceTimes)> = baseline.own().collect();
         assert_eq!(own, [(2, products(150.0))]);
         baseline.keep(2, products(90.0));
         assert_eq!(baseline.usual(2), Some(products(90.0)));
@@ -137,11 +142,11 @@ mod tests {
 
     #[test]
     fn the_fast_handover_of_a_shared_core_is_not_usual() {
-        let own_cores = Reading {
+        let own_cores = ReferenceTimes {
             products: 89.0,
             handover: 7.3,
         };
-        let shared = Reading {
+        let shared = ReferenceTimes {
             products: 178.0,
             handover: 2.2,
         };

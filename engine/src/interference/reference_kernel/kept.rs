@@ -9,7 +9,7 @@ use opdata::{Timestamp, read_text, stable_hash, write_atomically};
 use opinstall::Home;
 use serde::{Deserialize, Serialize};
 
-use super::baseline::{Reading, about_the_fastest};
+use super::baseline::{ReferenceTimes, about_the_fastest};
 use crate::env::{Cores, Root, cpu_name};
 
 /// Processes remembered.
@@ -29,7 +29,7 @@ struct Usual {
 }
 
 impl Usual {
-    fn of((threads, reading): (usize, Reading)) -> Usual {
+    fn of((threads, reading): (usize, ReferenceTimes)) -> Usual {
         Usual {
             threads,
             products_ns: reading.products,
@@ -43,7 +43,7 @@ impl Usual {
 struct Found {
     /// The machine and the build of the program: others take other times for the same work.
     by: String,
-    /// Numbers of processes come again, in containers soon; with the time at which it began one is told from others.
+    /// The system reuses process ids, in containers soon. An id together with its start time is unique.
     process: u32,
     began_ms: i64,
     usual: Vec<Usual>,
@@ -78,17 +78,17 @@ impl Kept {
     }
 
     /// About the fastest of what processes found lately, by number of threads.
-    pub fn usual(&self) -> BTreeMap<usize, Reading> {
-        let mut by_threads: BTreeMap<usize, Vec<Reading>> = BTreeMap::new();
+    pub fn usual(&self) -> BTreeMap<usize, ReferenceTimes> {
+        let mut by_threads: BTreeMap<usize, Vec<ReferenceTimes>> = BTreeMap::new();
         let own = self.read().into_iter().filter(|found| found.by == self.by);
         for usual in own.flat_map(|found| found.usual) {
-            let reading = Reading {
+            let reading = ReferenceTimes {
                 products: usual.products_ns,
                 handover: usual.handover_ns,
             };
             by_threads.entry(usual.threads).or_default().push(reading);
         }
-        let of = |(threads, mut readings): (usize, Vec<Reading>)| {
+        let of = |(threads, mut readings): (usize, Vec<ReferenceTimes>)| {
             readings.sort_by(|a, b| a.total().total_cmp(&b.total()));
             Some((threads, about_the_fastest(&readings, FASTER_SHARE)?))
         };
@@ -96,7 +96,7 @@ impl Kept {
     }
 
     /// Keeps what this process has found so far, by number of threads.
-    pub fn keep(&self, usual: impl Iterator<Item = (usize, Reading)>) {
+    pub fn keep(&self, usual: impl Iterator<Item = (usize, ReferenceTimes)>) {
         let Some(path) = &self.path else { return };
         let process = std::process::id();
         let mut all = self.read();
@@ -145,12 +145,12 @@ fn machine_and_build() -> String {
 mod tests {
     use super::*;
 
-    fn usual(threads: usize, products: f64) -> (usize, Reading) {
+    fn usual(threads: usize, products: f64) -> (usize, ReferenceTimes) {
         let handover = 5.0;
-        (threads, Reading { products, handover })
+        (threads, ReferenceTimes { products, handover })
     }
 
-    fn known(kept: &Kept) -> Vec<(usize, Reading)> {
+    fn known(kept: &Kept) -> Vec<(usize, ReferenceTimes)> {
         kept.usual().into_iter().collect()
     }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 use tvm_bridge::Result;
 use tvm_bridge::threads::Pool;
 
-use self::baseline::{Baseline, Reading};
+use self::baseline::{Baseline, ReferenceTimes};
 use self::kept::Kept;
 use self::work::Work;
 use crate::interference::quiet::QUIET;
@@ -33,8 +33,8 @@ const RUNS: usize = 5;
 const FIRST_READINGS: usize = 15;
 /// The same where one did: enough for cores to wake up.
 const WAKING_READINGS: usize = 3;
-/// Time between two readings that wait for a quiet moment. Other virtual machines come and go within a tenth of a second, and
-/// processors that were idle, for which the pool's threads must have time to fall asleep, are given places anew.
+/// Time between two readings that wait for a quiet moment. Other virtual machines come and go within a tenth of a second.
+/// The pool's threads must have time to fall asleep: the host then places the idle processors anew.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Readings before the first pause.
 const AT_ONCE: usize = 4;
@@ -133,14 +133,14 @@ impl ReferenceKernel {
         Ok(slowdown)
     }
 
-    fn keep(&mut self, threads: usize, reading: Reading) {
+    fn keep(&mut self, threads: usize, reading: ReferenceTimes) {
         self.baseline.keep(threads, reading);
         if KEPT_AFTER.contains(&self.baseline.count(threads)) {
             self.kept.keep(self.baseline.own());
         }
     }
 
-    fn slowdown_of(&self, now: Reading, threads: usize) -> f64 {
+    fn slowdown_of(&self, now: ReferenceTimes, threads: usize) -> f64 {
         let Some(mut usual) = self.baseline.usual(threads) else {
             return 1.0;
         };
@@ -152,14 +152,14 @@ impl ReferenceKernel {
         (now.total() / usual.total()).max(1.0)
     }
 
-    fn products_alone(&self) -> Reading {
-        Reading {
+    fn products_alone(&self) -> ReferenceTimes {
+        ReferenceTimes {
             products: self.lock(0).map_or(1.0, |mut work| work.products_ns()),
             handover: 0.0,
         }
     }
 
-    fn read(&self, pool: &Pool, threads: usize) -> Result<Reading> {
+    fn read(&self, pool: &Pool, threads: usize) -> Result<ReferenceTimes> {
         let products = slowest(pool, |thread| {
             let mut work = self.lock(thread)?;
             let took = work.products_ns();
@@ -172,7 +172,7 @@ impl ReferenceKernel {
                 Some(self.lock((thread + 1) % threads)?.read_ns())
             })?,
         };
-        Ok(Reading { products, handover })
+        Ok(ReferenceTimes { products, handover })
     }
 
     /// The work of a thread of the pool.
@@ -194,7 +194,7 @@ fn slowest(pool: &Pool, time_ns: impl Fn(usize) -> Option<f64> + Sync) -> Result
 }
 
 /// The fastest of a few runs.
-fn fastest(mut run: impl FnMut() -> Result<Reading>) -> Result<Reading> {
+fn fastest(mut run: impl FnMut() -> Result<ReferenceTimes>) -> Result<ReferenceTimes> {
     let mut fastest = run()?;
     for _ in 1..RUNS {
         fastest = fastest.faster(run()?);
@@ -208,8 +208,8 @@ mod tests {
 
     use super::*;
 
-    fn reading(products: f64, handover: f64) -> Reading {
-        Reading { products, handover }
+    fn reading(products: f64, handover: f64) -> ReferenceTimes {
+        ReferenceTimes { products, handover }
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::interference::quiet::{QUIET, quiet_bound};
 use crate::measure::{Marks, TimingPolicy};
 use crate::protocol::OperatorInModel;
 
-/// Least runs of a model whose calls are watched.
+/// Fewest runs of a model whose calls are watched.
 const LEAST_RUNS: usize = 11;
-/// Most of them: a model of a few microseconds has tens of thousands in the time that there is.
+/// Most runs: a model of a few microseconds could have tens of thousands in its time.
 const MOST_RUNS: usize = 200;
 /// This many of them count, if fewer were quiet.
 const LEAST_QUIET: usize = 5;

@@ -46,7 +46,7 @@ const GATHERED: [f64; 2] = [2.1, 0.175];
 
 /// What one step of the reduction in a register tile takes, cycles.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Step {
+pub(super) struct StepCycles {
     /// All of it.
     pub all: f64,
     /// Its arithmetic alone.
@@ -122,7 +122,7 @@ impl CpuNest {
     }
 
     /// One step of the reduction.
-    pub(super) fn step(&self, operator: &Operator, core: Core) -> Step {
+    pub(super) fn step(&self, operator: &Operator, core: Core) -> StepCycles {
         let Vectors {
             lanes,
             side_by_side,
@@ -153,7 +153,7 @@ impl CpuNest {
             instructions / DECODED,
             LATENCY,
         ];
-        Step {
+        StepCycles {
             all: all.into_iter().fold(0.0, f64::max),
             arithmetic,
         }
@@ -178,11 +178,11 @@ mod tests {
     };
 
     /// The step of a convolution's tile, and the cycles of a multiply-add of a vector of its lanes.
-    fn step(vector: u64, blocks: u64, broadcast: u64) -> Step {
+    fn step(vector: u64, blocks: u64, broadcast: u64) -> StepCycles {
         nest(vector, blocks, broadcast).0
     }
 
-    fn nest(vector: u64, blocks: u64, broadcast: u64) -> (Step, CpuNest, Operator) {
+    fn nest(vector: u64, blocks: u64, broadcast: u64) -> (StepCycles, CpuNest, Operator) {
         let row = conv_row(
             [1, 64, 56, 56],
             [64, 1, 1],

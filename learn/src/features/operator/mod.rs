@@ -151,8 +151,8 @@ pub(in crate::features) fn element_bytes(dtypes: Option<&str>) -> f64 {
     digits.parse::<f64>().map_or(4.0, |bits| bits / 8.0)
 }
 
-/// The extents of what an operator computes before the fused rest: those of its loops where it has a window, for the rest
-/// may spread them (a gate of 1 x 1 pixels that scales a whole image); else those of the output.
+/// The extents of what an operator computes before its fused tail: those of the output, or of its loops where it has a
+/// window. The tail may be larger than the operator: a gate of 1×1 pixels that scales a whole image.
 fn own_result(windowed: bool, output: &[f64], nest: &[Loop]) -> Vec<f64> {
     let loops: Vec<f64> = nest
         .iter()
@@ -181,7 +181,7 @@ impl Traffic {
         let output = row
             .bytes_written
             .map_or(output_elements * element, |b| b as f64);
-        // Picks what it copies out of a larger tensor, of which the rest is never touched.
+        // Picks what it copies out of a larger tensor and never touches the rest.
         let picks = matches!(row.op_kind.as_str(), "gather" | "slice");
         let weight = if picks {
             0.0

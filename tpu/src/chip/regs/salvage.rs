@@ -60,8 +60,8 @@ struct Start {
     last: bool,
 }
 
-/// Reads a damaged block whose payload lies at `offset` in the file, and says whether it is in step: if a command of it
-/// sets bits that mean nothing, it may be read from the midst of others.
+/// Reads a damaged block whose payload lies at `offset` in the file, and says whether it is aligned with the commands. A
+/// command that sets unused bits was perhaps read from the middle of another.
 pub fn salvage(chip: Chip, unit: CommandUnit, bytes: &[u8], offset: u64) -> (Vec<Piece>, bool) {
     let count = bytes.len() / UNIT;
     let starts: Vec<Option<Start>> = (0..count)

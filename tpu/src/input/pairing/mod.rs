@@ -154,7 +154,7 @@ struct Homeless {
 }
 
 /// The parts of a [`Plan`]: its nodes, and what stands between them.
-type Parts = (Vec<Option<Planned>>, Vec<(usize, Planned)>);
+type Solved = (Vec<Option<Planned>>, Vec<(usize, Planned)>);
 
 impl Pairing<'_> {
     fn price(&self, node: usize, slot: usize) -> u32 {
@@ -163,7 +163,7 @@ impl Pairing<'_> {
     }
 
     /// What each node is, and what stands between them.
-    fn solve(&self, records: [usize; 3], account: &mut Account) -> Parts {
+    fn solve(&self, records: [usize; 3], account: &mut Account) -> Solved {
         let prices = Prices {
             pair: &|node, slot| self.price(node, slot),
             left: &|_| LEAVE,

@@ -12,7 +12,7 @@ use crate::input::nodes::Command;
 use crate::matching::order::Record;
 use crate::matching::pairing::{Group, Pairing};
 use crate::matching::recovery::embed::{Bounds, Embedding};
-use crate::matching::recovery::proof::Reading;
+use crate::matching::recovery::proof::Assignment;
 use crate::matching::sections::{Anchor, CommandSection, Fit, Pair, RecordSection, align};
 use crate::matching::stream::Stream;
 
@@ -126,7 +126,7 @@ impl Search<'_> {
         // What is left of a stream without its head is more likely its end.
         let headless = records[0].id > self.stream.base || self.stream.anchor == Anchor::End;
         let chosen = if headless { latest } else { earliest };
-        let reading = Reading {
+        let reading = Assignment {
             stream: self.stream,
             records,
             sections: self.sections,

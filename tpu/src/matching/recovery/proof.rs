@@ -5,8 +5,8 @@
 //!
 //! - Commands that nothing shows to be lost are taken to be whole; then records are a subsequence of them, and one that has
 //!   the same section in the earliest and in the latest reading is proven ([`super::embed`]).
-//! - Unless commands of one section that nobody misses would save a loss of records: see [`Reading::doubt_skipped`].
-//! - Ids stand where the hardware puts them: see [`Reading::doubt_stray`], and `sync` for the first record.
+//! - Unless commands of one section that nobody misses would save a loss of records: see [`Assignment::doubt_skipped`].
+//! - Ids stand where the hardware puts them: see [`Assignment::doubt_stray`], and `sync` for the first record.
 //!
 //! Everything else is guessed.
 
@@ -17,7 +17,7 @@ use crate::matching::stream::Stream;
 use crate::report::Engine;
 
 /// Records, each with the section that it is taken to be of.
-pub(super) struct Reading<'a> {
+pub(super) struct Assignment<'a> {
     /// The stream.
     pub stream: &'a Stream<'a>,
     /// In order.
@@ -28,7 +28,7 @@ pub(super) struct Reading<'a> {
     pub chosen: &'a [u32],
 }
 
-impl Reading<'_> {
+impl Assignment<'_> {
     /// Id of a section's first command.
     fn zero(&self, section: u32) -> u32 {
         let first = self.sections[section as usize].first;

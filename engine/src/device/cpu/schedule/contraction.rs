@@ -262,8 +262,8 @@ impl Nest<'_> {
         }
     }
 
-    /// Parts the last iteration of an axis's outer loop from the others where the tile does not divide the axis, or the tail
-    /// at the tile leaves out the axis's end.
+    /// Separates the last iteration of an axis's outer loop from the others, if the tile does not divide the axis or the
+    /// tail at the tile leaves out the axis's end.
     fn part_uneven(&self, axis: &str, outer: &Loop) -> Result<()> {
         let tile = self.knobs.tile_of(axis) * self.knobs.cache_tile_of(axis);
         let is_cropped = self.knobs.epilogue == Epilogue::Tile

@@ -23,7 +23,7 @@ const ACCUMULATORS: i64 = 24;
 
 /// The template with the tile that the operator's extents suggest.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit, dot: DotProduct) -> Result<DotKnobs> {
-    let parts = Parts::of(s)?;
+    let parts = DotBlocks::of(s)?;
     let knobs = parts.default_knobs();
     parts.apply(s, unit, dot, knobs)
 }
@@ -35,11 +35,11 @@ pub(super) fn with_knobs(
     dot: DotProduct,
     knobs: DotKnobs,
 ) -> Result<DotKnobs> {
-    Parts::of(s)?.apply(s, unit, dot, knobs)
+    DotBlocks::of(s)?.apply(s, unit, dot, knobs)
 }
 
 /// The blocks of such an operator.
-struct Parts {
+struct DotBlocks {
     /// Brings the data into runs.
     data: Part,
     product: Part,
@@ -56,9 +56,9 @@ struct Axes {
     run: usize,
 }
 
-impl Parts {
+impl DotBlocks {
     /// Tells the blocks apart and writes the others into their readers.
-    fn of(s: &Schedule) -> Result<Parts> {
+    fn of(s: &Schedule) -> Result<DotBlocks> {
         let mut blocks = Vec::new();
         for block in s.blocks()? {
             let info = s.info(&block)?;
@@ -83,7 +83,7 @@ impl Parts {
         }
         let data = data.ok_or_else(|| unfit("the data are in no stage of their own"))?;
         let info = s.info(&data.block)?;
-        Ok(Parts {
+        Ok(DotBlocks {
             data: Part { info, ..data },
             product,
             tail,

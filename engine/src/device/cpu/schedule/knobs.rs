@@ -62,7 +62,7 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
     let window = sliding_window(info, &reusing, axis);
     let vector = axis.map(|a| match info.iters[a.iter].extent {
-        // More rows of a tile share what they load of the image than vectors of a row do.
+        // Rows of a tile share more of the image that they load than vectors of one row do.
         extent if window.is_some() && extent % unit.lanes() == 0 => VectorExtent {
             extent: unit.lanes(),
             packed: Some(unit.lanes()),
@@ -125,7 +125,7 @@ fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
 }
 
 /// Values of a window that slides over each channel on its own, along the vector axis and the tiled ones; nothing for other
-/// reductions. Rows of the tile then load a row of the image once for all the steps that need it, if these are unrolled
+/// reductions. If the window's steps are unrolled, the tile loads each row of the image once for all steps that need it
 /// (windows of 25 and 49 take three quarters of the time).
 fn sliding_window(info: &BlockInfo, tiled: &[usize], axis: Option<VectorAxis>) -> Option<i64> {
     let axis = axis.filter(|a| a.packed.is_none())?;
@@ -144,8 +144,8 @@ fn sliding_window(info: &BlockInfo, tiled: &[usize], axis: Option<VectorAxis>) -
     slides.then_some(taps)
 }
 
-/// Outer loop order: the vector axis outside all others if what it indexes is too big to be read for every row of them,
-/// else behind the first axes, so that the other operand is read once.
+/// Outer loop order. The vector axis is outside all others if the operand that it indexes is too large to be read again for
+/// every row. Else it is inside the first axes, and the other operand is read once.
 fn loop_order(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> Vec<usize> {
     let Some(axis) = axis else {
         return spatial.to_vec();

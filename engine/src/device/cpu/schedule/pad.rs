@@ -1,8 +1,7 @@
 //! Paddings: loops without conditions in place of one that is full of them, where possible close to their use.
 //!
-//! A padded buffer that its reader walks through once for every index of some outer axes (the channels of a pooling or
-//! a depthwise convolution) is filled for one such index at a time, so that it stays in the cache ([`near`]). Others
-//! are filled whole, before ([`apart`]).
+//! Poolings and depthwise convolutions read the padded buffer once for every channel. It is filled for one channel, or a
+//! few small ones, at a time, so that it stays in the cache ([`near`]). Others are filled whole, before ([`apart`]).
 
 use std::ops::Range;
 
@@ -44,8 +43,8 @@ pub(super) fn apart(s: &Schedule, padding: &Part, unit: VectorUnit) -> Result<()
 /// Rows and columns are parted where the image begins and ends, so that the inside is copied without a condition. A fill
 /// before the copy takes up to half as long again (depthwise convolutions of mobilenet, Zen 4, 2026-11-26).
 ///
-/// With a `stride` above 1 the innermost axis is stored phase by phase (all columns `0, s, 2s, …`, then `1, s+1, …`),
-/// which makes the strided reads of the window contiguous.
+/// With a `stride` above 1 the innermost axis is stored phase by phase: all columns `0, s, 2s, …`, then `1, s+1, …`. The
+/// window's strided reads become contiguous.
 pub(super) fn near(s: &Schedule, padding: &Part, outermost: &Loop, stride: i64) -> Result<()> {
     let dims = padding.info.writes.first().map_or(0, |w| w.indices.len());
     if stride > 1 {

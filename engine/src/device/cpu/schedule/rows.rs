@@ -169,8 +169,8 @@ fn rows_of(info: &BlockInfo) -> usize {
     last.map_or(spatial.len().min(1), |last| last + 1)
 }
 
-/// Whether a reduction walks through one operand as it lies in memory, or through several of which one is used up as it is
-/// read (the keys of a single query), for longer than the lanes of any processor.
+/// Whether a reduction reads along contiguous memory, for longer than the lanes of any processor. It has one operand, or
+/// several with one that is read only once (the keys of a single query).
 fn sums_up_rows(info: &BlockInfo) -> bool {
     const SHORTEST: i64 = 32;
     let reduced = info.of_kind(IterKind::Reduction).map(|i| &info.iters[i]);

@@ -101,7 +101,7 @@ pub(super) fn nest(s: &Schedule, part: &Part, unit: VectorUnit) -> Result<Spatia
     Ok(knobs)
 }
 
-/// A block's loops with the innermost ones that all accesses walk through alike fused.
+/// A block's loops. The innermost ones, if all accesses go through them alike, are fused.
 struct Flat {
     outer: Vec<Loop>,
     inner: Loop,

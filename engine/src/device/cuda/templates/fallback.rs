@@ -8,7 +8,7 @@ use tvm_bridge::inspect::{BlockInfo, IterKind};
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
-use super::parts::Parts;
+use super::parts::OperatorBlocks;
 use super::{ElementKnobs, limits, reduction, window};
 use crate::schedule::{Part, unfit};
 
@@ -29,7 +29,7 @@ pub(super) fn suggested(s: &Schedule) -> Result<ElementKnobs> {
 /// The template with knobs of one's own.
 pub(super) fn with_knobs(s: &Schedule, knobs: ElementKnobs) -> Result<ElementKnobs> {
     limits::check_threads(knobs.block_size).map_err(|reason| unfit(&reason))?;
-    Parts::inlined(s)?;
+    OperatorBlocks::inlined(s)?;
     kernels(s, &s.blocks()?, knobs)?;
     Ok(knobs)
 }

@@ -10,7 +10,7 @@ use crate::schedule::{Part, unfit};
 
 /// What an operator consists of.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct OperatorBlocks {
     /// Reductions in program order.
     pub reductions: Vec<Part>,
     /// Blocks without a reduction that nobody reads: outputs.
@@ -19,10 +19,10 @@ pub(super) struct Parts {
     pub between: Vec<Part>,
 }
 
-impl Parts {
+impl OperatorBlocks {
     /// The operator as it is.
-    pub fn of(s: &Schedule) -> Result<Parts> {
-        let mut parts = Parts {
+    pub fn of(s: &Schedule) -> Result<OperatorBlocks> {
+        let mut parts = OperatorBlocks {
             reductions: Vec::new(),
             outputs: Vec::new(),
             between: Vec::new(),
@@ -42,12 +42,12 @@ impl Parts {
     }
 
     /// The operator with everything written into its readers that can be. A block that cannot stays between.
-    pub fn inlined(s: &Schedule) -> Result<Parts> {
-        for part in Parts::of(s)?.between {
+    pub fn inlined(s: &Schedule) -> Result<OperatorBlocks> {
+        for part in OperatorBlocks::of(s)?.between {
             // One that is read in a way that TVM cannot substitute stays as it is.
             let _ = s.compute_inline(&part.block);
         }
-        Parts::of(s)
+        OperatorBlocks::of(s)
     }
 
     /// The one reduction.

@@ -14,7 +14,7 @@ use tvm_bridge::{Block, DType, Result, Schedule};
 
 use super::contraction::ceil;
 use super::limits::Limits;
-use super::parts::Parts;
+use super::parts::OperatorBlocks;
 use crate::schedule::unfit;
 
 /// A product of two operands.
@@ -102,7 +102,7 @@ impl Product {
     /// # Errors
     /// It is none.
     pub fn find(s: &Schedule) -> Result<Product> {
-        let parts = Parts::of(s)?;
+        let parts = OperatorBlocks::of(s)?;
         let anchor = parts.anchor()?;
         let mut info = anchor.info.clone();
         if let Some(map) = groups(&info)? {

@@ -13,7 +13,7 @@ use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
 use tvm_bridge::{Loop, Result, Schedule};
 
 use super::contraction::unroll_hint;
-use super::parts::{Parts, inline_consumers};
+use super::parts::{OperatorBlocks, inline_consumers};
 use super::window::spatial_and_summed;
 use super::{ReductionKnobs, fallback, limits};
 use crate::schedule::{Part, unfit};
@@ -98,7 +98,7 @@ fn power_below(n: i64) -> i64 {
 
 /// The template with the knobs that the operator suggests.
 pub(super) fn suggested(s: &Schedule) -> Result<ReductionKnobs> {
-    let parts = Parts::inlined(s)?;
+    let parts = OperatorBlocks::inlined(s)?;
     let anchor = parts.anchor()?;
     if !suits(&anchor.info) {
         return Err(unfit("one thread is enough for each sum"));
@@ -110,7 +110,7 @@ pub(super) fn suggested(s: &Schedule) -> Result<ReductionKnobs> {
 
 /// The template with knobs of one's own.
 pub(super) fn with_knobs(s: &Schedule, knobs: &ReductionKnobs) -> Result<ReductionKnobs> {
-    let parts = Parts::inlined(s)?;
+    let parts = OperatorBlocks::inlined(s)?;
     apply(s, &parts, knobs)?;
     Ok(*knobs)
 }
@@ -139,7 +139,7 @@ pub(super) fn check(knobs: &ReductionKnobs, row: i64) -> std::result::Result<(),
     Ok(())
 }
 
-fn apply(s: &Schedule, parts: &Parts, knobs: &ReductionKnobs) -> Result<()> {
+fn apply(s: &Schedule, parts: &OperatorBlocks, knobs: &ReductionKnobs) -> Result<()> {
     if !parts.between.is_empty() {
         return Err(unfit("something that others read stays a block"));
     }

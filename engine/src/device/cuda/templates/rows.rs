@@ -7,13 +7,13 @@ use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
 use super::contraction::unroll_hint;
-use super::parts::Parts;
+use super::parts::OperatorBlocks;
 use super::{RowsKnobs, limits};
 use crate::schedule::{Part, unfit};
 
 /// The template with the knobs that the operator suggests.
 pub(super) fn suggested(s: &Schedule) -> Result<RowsKnobs> {
-    let parts = Parts::inlined(s)?;
+    let parts = OperatorBlocks::inlined(s)?;
     let (_, length) = extents(&parts)?;
     let threads = length.max(1).unsigned_abs().next_power_of_two() as i64;
     let knobs = RowsKnobs {
@@ -26,12 +26,12 @@ pub(super) fn suggested(s: &Schedule) -> Result<RowsKnobs> {
 
 /// The template with knobs of one's own.
 pub(super) fn with_knobs(s: &Schedule, knobs: &RowsKnobs) -> Result<RowsKnobs> {
-    apply(s, &Parts::inlined(s)?, knobs)?;
+    apply(s, &OperatorBlocks::inlined(s)?, knobs)?;
     Ok(*knobs)
 }
 
 /// Number of rows, and the longest sum over one.
-pub(super) fn extents(parts: &Parts) -> Result<(i64, i64)> {
+pub(super) fn extents(parts: &OperatorBlocks) -> Result<(i64, i64)> {
     let rows = rows_of(parts)?;
     let output = &parts.outputs[0].info;
     let length = |info: &BlockInfo| {
@@ -44,7 +44,7 @@ pub(super) fn extents(parts: &Parts) -> Result<(i64, i64)> {
 }
 
 /// Number of leading axes that are rows: what all reductions keep apart.
-fn rows_of(parts: &Parts) -> Result<usize> {
+fn rows_of(parts: &OperatorBlocks) -> Result<usize> {
     let [output] = &parts.outputs[..] else {
         return Err(unfit("not exactly one output"));
     };
@@ -56,7 +56,7 @@ fn rows_of(parts: &Parts) -> Result<usize> {
     Ok(rows)
 }
 
-fn apply(s: &Schedule, parts: &Parts, knobs: &RowsKnobs) -> Result<()> {
+fn apply(s: &Schedule, parts: &OperatorBlocks, knobs: &RowsKnobs) -> Result<()> {
     limits::check_threads(knobs.block_size).map_err(|reason| unfit(&reason))?;
     let rows = rows_of(parts)?;
     let output = &parts.outputs[0];

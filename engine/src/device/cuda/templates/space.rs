@@ -6,7 +6,7 @@ use tvm_bridge::{DType, PrimFunc, Result, Schedule};
 
 use super::factors::*;
 use super::knobs::{FragmentKnobs, TileKnobs};
-use super::parts::Parts;
+use super::parts::OperatorBlocks;
 use super::product::{Product, SPLITS, check_split};
 use super::{Knobs, contraction, limits, reduction, rows, tensor_core, window};
 use crate::schedule::{Dimension, Factor, FactorValue};
@@ -52,7 +52,7 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
             (shape, of_tensor_cores(k, shape))
         }
         Knobs::Reduction(k) => {
-            let parts = Parts::inlined(&s)?;
+            let parts = OperatorBlocks::inlined(&s)?;
             let row = reduction::row(&parts.anchor()?.info);
             let own = divisors(row).filter(|d| *d <= 64);
             let dimensions = vec![
@@ -64,14 +64,14 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
             (Shape::Rows { row }, dimensions)
         }
         Knobs::Rows(k) => {
-            rows::extents(&Parts::inlined(&s)?)?;
+            rows::extents(&OperatorBlocks::inlined(&s)?)?;
             (
                 Shape::Threads,
                 vec![block_size(k.block_size), unroll(k.unroll)],
             )
         }
         Knobs::Window(k) => {
-            let row = reduction::row(&Parts::inlined(&s)?.anchor()?.info);
+            let row = reduction::row(&OperatorBlocks::inlined(&s)?.anchor()?.info);
             let tiles = [1, 2, 4, 8].into_iter().filter(|t| row % t == 0);
             let dimensions = vec![
                 block_size(k.block_size),

@@ -8,7 +8,7 @@ use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Result, Schedule};
 
 use super::contraction::unroll_hint;
-use super::parts::{Parts, inline_consumers, takes_some};
+use super::parts::{OperatorBlocks, inline_consumers, takes_some};
 use super::{WindowKnobs, fallback, limits, reduction};
 use crate::schedule::{Part, unfit};
 
@@ -28,7 +28,7 @@ pub(super) fn default_knobs(info: &BlockInfo) -> WindowKnobs {
 
 /// The template with the knobs that the operator suggests.
 pub(super) fn suggested(s: &Schedule) -> Result<WindowKnobs> {
-    let parts = Parts::inlined(s)?;
+    let parts = OperatorBlocks::inlined(s)?;
     let knobs = default_knobs(&parts.anchor()?.info);
     apply(s, &parts, &knobs)?;
     Ok(knobs)
@@ -36,7 +36,7 @@ pub(super) fn suggested(s: &Schedule) -> Result<WindowKnobs> {
 
 /// The template with knobs of one's own.
 pub(super) fn with_knobs(s: &Schedule, knobs: &WindowKnobs) -> Result<WindowKnobs> {
-    let parts = Parts::inlined(s)?;
+    let parts = OperatorBlocks::inlined(s)?;
     apply(s, &parts, knobs)?;
     Ok(*knobs)
 }
@@ -55,7 +55,7 @@ pub(super) fn check(knobs: &WindowKnobs, row: i64) -> std::result::Result<(), St
     limits::check_threads(knobs.block_size)
 }
 
-fn apply(s: &Schedule, parts: &Parts, knobs: &WindowKnobs) -> Result<()> {
+fn apply(s: &Schedule, parts: &OperatorBlocks, knobs: &WindowKnobs) -> Result<()> {
     if !parts.between.is_empty() {
         return Err(unfit("something that others read stays a block"));
     }

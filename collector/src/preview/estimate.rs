@@ -18,9 +18,9 @@ const ROW_BYTES: f64 = 6000.0;
 
 /// What a plan comes to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outlook {
+pub struct PlanEstimate {
     /// Its operators, with their schedules.
-    pub operators: Vec<OperatorOutlook>,
+    pub operators: Vec<OperatorEstimate>,
     /// Kernels to build.
     pub kernels: u64,
     /// Points to measure.
@@ -33,7 +33,7 @@ pub struct Outlook {
 
 /// An operator of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OperatorOutlook {
+pub struct OperatorEstimate {
     /// Its name.
     pub name: String,
     /// Its kind.
@@ -52,7 +52,7 @@ pub struct OperatorOutlook {
 ///
 /// # Errors
 /// As [`run`](crate::run::run), up to the first kernel.
-pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Outlook> {
+pub fn estimate(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<PlanEstimate> {
     let plan = &planned.plan;
     let environment = session.environment();
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
@@ -65,7 +65,7 @@ pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<O
         ..planned.clone()
     };
     let imports = prepare(&planned, &environment, session)?;
-    let mut all = Outlook {
+    let mut all = PlanEstimate {
         operators: Vec::new(),
         kernels: 0,
         points: 0,
@@ -85,7 +85,13 @@ pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<O
     Ok(all)
 }
 
-fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, drawing: &Drawing, cores: f64) {
+fn add(
+    all: &mut PlanEstimate,
+    plan: &Plan,
+    graph: &opmodels::Graph,
+    drawing: &Drawing,
+    cores: f64,
+) {
     let candidates = drawing.proposer.fixed_candidates();
     let kernels = candidates.len() as u64;
     let points = drawing.proposer.points();
@@ -103,7 +109,7 @@ fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, drawing: &Drawin
     all.operators
         .extend(drawing.operators.iter().map(|(operator, drawn)| {
             let operator = &graph.operators[*operator];
-            OperatorOutlook {
+            OperatorEstimate {
                 name: operator.name.clone(),
                 kind: operator.kind.name().to_owned(),
                 batch: graph.batch,

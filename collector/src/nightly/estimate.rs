@@ -10,18 +10,18 @@ use super::{NightlyError, NightlyPlan, share};
 
 /// A plan and what running it would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NightlyOutlook {
+pub struct NightlyEstimate {
     /// The plan.
     pub plan: NightlyPlan,
     /// One entry a job, in the plan's order.
-    pub jobs: Vec<JobOutlook>,
+    pub jobs: Vec<JobEstimate>,
     /// Which older nightly runs would stay or be removed.
     pub retention: Retention,
 }
 
 /// A job before it begins.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct JobOutlook {
+pub struct JobEstimate {
     /// What people call it.
     pub label: String,
     /// Its share of the time in ns, if the others take theirs.
@@ -38,7 +38,7 @@ pub struct JobOutlook {
 ///
 /// # Errors
 /// Earlier nightly runs cannot be read.
-pub fn outlook(plan: NightlyPlan) -> Result<NightlyOutlook, NightlyError> {
+pub fn estimate(plan: NightlyPlan) -> Result<NightlyEstimate, NightlyError> {
     let retention = history::retention(&plan, &history::partitions(&plan.dataset)?);
     let mut left = plan.budget();
     let mut jobs = Vec::with_capacity(plan.jobs.len());
@@ -47,7 +47,7 @@ pub fn outlook(plan: NightlyPlan) -> Result<NightlyOutlook, NightlyError> {
         left = left.saturating_sub(share);
         let folder = plan.job_folder(job);
         let arguments = job.arguments(&folder, share);
-        jobs.push(JobOutlook {
+        jobs.push(JobEstimate {
             label: job.label(),
             share_ns: share.as_nanos() as u64,
             arguments: arguments
@@ -58,7 +58,7 @@ pub fn outlook(plan: NightlyPlan) -> Result<NightlyOutlook, NightlyError> {
             folder,
         });
     }
-    Ok(NightlyOutlook {
+    Ok(NightlyEstimate {
         plan,
         jobs,
         retention,
