@@ -67,7 +67,7 @@ pub enum Error {
         detail: String,
     },
     /// No row can be learned from.
-    #[error("nothing to learn from: {rows} rows, {measured} of them measured{}{}; collect some with opcollect, or import a log with measured records", without_shapes(*unusable), reasons(left_out))]
+    #[error("nothing to learn from: {rows} rows, and {measured} were measured{}{}; collect some with opcollect, or import a log with measured records", without_shapes(*unusable), reasons(left_out))]
     NoSamples {
         /// Rows read.
         rows: usize,
