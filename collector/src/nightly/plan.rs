@@ -46,7 +46,7 @@ pub struct Job {
     pub target: String,
     /// The sweep; `None` for the default schedules alone.
     pub sweep: Option<String>,
-    /// How many earlier measurements of the same there were, all disturbed.
+    /// Number of earlier measurements of the same job, all disturbed.
     pub again: u32,
     /// Its weight in the division of the time budget.
     pub weight: f64,

@@ -80,7 +80,7 @@ pub struct JobReport {
     pub target: String,
     /// The sweep, if it was one.
     pub sweep: Option<String>,
-    /// How many earlier measurements of the same there were, all disturbed.
+    /// Number of earlier measurements of the same job, all disturbed.
     pub again: u32,
     /// Its name for people.
     pub label: String,

@@ -88,8 +88,8 @@ pub(super) fn tuning(
     }))
 }
 
-/// Most schedules of an operator. If a time budget is given and no number, the budget alone ends the run: squeezenet's
-/// operators have had 64 schedules each after two of ten minutes (two processors, 2026-11-26).
+/// Most schedules of an operator. If a time budget is given and no number, the budget decides: with the
+/// default number, the tuning of squeezenet ended after about two of six minutes (two processors, 2026-11-26).
 fn trials(settings: &Settings) -> Result<u64, PlanError> {
     let budget_decides =
         !settings.get("trials").is_given() && settings.get("time-budget").is_given();

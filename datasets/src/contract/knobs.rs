@@ -225,6 +225,11 @@ fn one() -> i64 {
 mod tests {
     use super::*;
 
+    fn read_back<K: Serialize + serde::de::DeserializeOwned>(text: &str) {
+        let knobs: K = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&knobs).unwrap(), text);
+    }
+
     #[test]
     fn knobs_of_older_rows_are_read_and_today_s_read_back() {
         let old = r#"{"template":"contraction","vector_axis":"oc","vector_length":16,"vector_blocks":2,"tile":[["xx",8]],"loop_order":["n","oc","xx"],"fused_outer":2}"#;
@@ -235,5 +240,8 @@ mod tests {
             serde_json::from_str::<ContractionKnobs>(&today).unwrap(),
             knobs
         );
+        read_back::<RowsKnobs>(r#"{"vector_length":16,"parallel_extent":null}"#);
+        read_back::<PartialKnobs>(r#"{"vector_length":64,"parallel_extent":4}"#);
+        read_back::<SpatialKnobs>(r#"{"vector_length":16,"unroll":1,"parallel_extent":4}"#);
     }
 }

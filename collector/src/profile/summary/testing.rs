@@ -31,7 +31,7 @@ fn argument(input: Option<usize>) -> ProfiledArgument {
     }
 }
 
-/// One run that begins at `begin`: 1 us: 100 ns are the allocation's and 800 ns the convolution's.
+/// One run that begins at `begin` and takes 1 us: 100 ns for the allocation and 800 ns for the convolution.
 fn step(begin: u64) -> ProfiledStep {
     let task = |thread, length| TaskSpan {
         thread,

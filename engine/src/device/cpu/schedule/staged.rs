@@ -41,6 +41,7 @@ struct Window {
 }
 
 impl Window {
+    /// The window over an operand; nothing if the operand is not indexed so, or too few fills would run in parallel.
     fn find(info: &BlockInfo, access: &Access, knobs: &ContractionKnobs) -> Option<Window> {
         let plain = access
             .indices
@@ -77,7 +78,7 @@ pub(super) fn channels_at_once(
     let mut windows = info.reads.iter();
     let window = windows.find_map(|access| Window::find(info, access, knobs))?;
     let channels = &info.iters[*window.outer.last()?];
-    let most = (FILL_BYTES / window.bytes).min(channels.extent / FEWEST_FILLS);
+    let most = (FILL_BYTES / window.bytes.max(1)).min(channels.extent / FEWEST_FILLS);
     let several = divisors(channels.extent)
         .take_while(|&d| d <= most)
         .last()?;
