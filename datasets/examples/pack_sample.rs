@@ -1,5 +1,6 @@
 //! Packs runs of one machine into one folder: `pack_sample SOURCE OUT` writes the rows of every run below the folder SOURCE
-//! to `OUT/rows.parquet`, the facts of the machine to `run.json`, and each `whole_model.json` under the name of its import.
+//! to `OUT/rows.parquet`. It writes the facts of the machine to `run.json`, and each `whole_model.json` under the name of
+//! its import.
 //!
 //! Schedule traces are left out: they are most of a row's bytes, and only `opcollect replay` needs them.
 

@@ -1,11 +1,10 @@
 //! The dataset: one row schema, and the files it is kept in.
 //!
-//! Owns [`Row`] and its column table, the CSV, Parquet and JSON lines forms of a row, a run's
-//! folder (`rows.csv` while it grows, `rows.parquet` when it is done, `run.json` beside them) and
-//! the stable identifiers that join rows; [`roofline`] is the arithmetic of calibrated
-//! rates, and [`lint`] finds rows that physics forbids. Everything that writes or reads rows goes through here:
-//! the collector, the predictor, TPU profiles and importers of other tools' logs.
-//! Does not measure, print, or know about TVM.
+//! Owns [`Row`] and its column table, and the CSV, Parquet and JSON lines forms of a row. Owns a run's folder:
+//! `rows.csv` while it grows, `rows.parquet` when it is done, `run.json` beside them. Owns the stable
+//! identifiers that join rows; [`roofline`] is the arithmetic of calibrated rates, and [`lint`] finds rows that
+//! physics forbids. Everything that writes or reads rows goes through here: the collector, the predictor, TPU
+//! profiles and importers of other tools' logs. Does not measure, print, or know about TVM.
 //!
 //! ```
 //! use opdata::{DeviceKind, Essentials, Row, Status};

@@ -120,8 +120,8 @@ fn above_roof(row: &Row, calibration: &Calibration) -> Option<Finding> {
         .map(|(roof, share)| Finding::AboveRoof { roof, share })
 }
 
-/// The roof of memory: weights that are multiplied are read in whole, and what the caches do not hold of them comes from
-/// memory at every call, whatever state they were in.
+/// The roof of memory: weights that are multiplied are read whole. The part of them that the caches do not hold comes
+/// from memory at every call, whatever state the caches were in.
 fn above_memory(row: &Row, calibration: &Calibration) -> Option<Finding> {
     const FLOAT_BYTES: f64 = 4.0;
     let work = Work::of(row)?;

@@ -1,8 +1,8 @@
 //! Order statistics and quantiles of distributions, for both programs.
 //!
 //! Two conventions, one for each purpose: the median of an even number of values is the mean of the two in the middle;
-//! any other quantile is the nearest rank, the smallest value with at least that share of the values at or below it, so
-//! that it is a value that occurred. Weighted quantiles are nearest ranks by weight. Sorting puts NaN last.
+//! any other quantile is the nearest rank, so it is a value that occurred: the smallest value with at least that share
+//! of the values at or below it. Weighted quantiles are nearest ranks by weight. Sorting puts NaN last.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;

@@ -1,8 +1,8 @@
 //! The parent's side: starts the program, gives orders, waits for answers.
 //!
-//! The program is a child process, so that a model that crashes or hangs in its framework ends its own process only, and
-//! nobody needs the framework to start ours. What it says on standard error is kept in a file and quoted when it dies.
-//! Programs of other frameworks that speak the same [`protocol`](crate::protocol) have the same client.
+//! The program is a child process. A model that crashes or hangs in its framework ends its own process only, and nobody
+//! needs the framework to start ours. What it says on standard error is kept in a file and quoted when it dies. Programs
+//! of other frameworks that speak the same [`protocol`](crate::protocol) have the same client.
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ const LOADING: Duration = Duration::from_secs(300);
 /// Lines of the program's talk that an error quotes.
 const QUOTED_LINES: usize = 5;
 
-/// Settings of glibc's memory that a process reaches by itself once it has given back blocks of these sizes, as Python with
-/// PyTorch has when a model is built. A fresh process hands memory back to the system between operators, and takes page
-/// faults in the next one: up to four times the time of an element-wise operator.
+/// Settings of glibc's allocator that a process reaches by itself once it has freed blocks of these sizes. Python with
+/// PyTorch has, by the time a model is built. A fresh process hands memory back to the system between operators, and takes
+/// page faults in the next one: up to four times the time of an element-wise operator.
 const MEMORY: [(&str, &str); 2] = [
     ("MALLOC_MMAP_THRESHOLD_", "33554432"),
     ("MALLOC_TRIM_THRESHOLD_", "67108864"),

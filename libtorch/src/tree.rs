@@ -91,8 +91,8 @@ fn add_device(events: &[Event], nodes: &mut [Node]) {
     }
 }
 
-/// Joins calls with the only call inside them if that is of the same operator (`div_` of a number calls `div_` of a tensor),
-/// as `torch.profiler` does.
+/// Joins a call with the only call inside it if both are of the same operator, as `torch.profiler` does. `div_` of a number
+/// calls `div_` of a tensor.
 fn join_repeats(events: &[Event], nodes: &mut [Node]) {
     let is_call = |&index: &usize| !matches!(events[index].what, What::Memory | What::Kernel);
     let mut inside = vec![0; nodes.len()];

@@ -83,7 +83,7 @@ impl VectorUnit {
     }
 
     /// The unit as a sliding window's tile finds it: each row of the tile also holds the row of the image that it loads, so
-    /// that half as many sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4, 2026-11-26).
+    /// half as many sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4, 2026-11-26).
     pub fn for_windows(self) -> VectorUnit {
         VectorUnit {
             registers: self.registers / 2,
@@ -100,9 +100,9 @@ impl VectorUnit {
 /// Lanes of the widest vector register there is (512 bits), by which weights are packed whatever the machine.
 const PACKED_LANES: u64 = 16;
 
-/// Output channels that lie side by side in the packed weights of a dense layer or an ungrouped convolution, as the
-/// importer packs them (`block_size` of `models/python/opbench_import/kernels.py`): as many as a register holds, fewer if
-/// that takes no more registers and no padding.
+/// Output channels that lie side by side in the packed weights of a dense layer or an ungrouped convolution. The importer
+/// packs them (`block_size` of `models/python/opbench_import/kernels.py`): as many as a register holds, fewer if that
+/// takes no more registers and no padding.
 pub fn packed_run(channels: u64) -> u64 {
     let registers = channels.div_ceil(PACKED_LANES);
     (1..=PACKED_LANES)
@@ -112,7 +112,7 @@ pub fn packed_run(channels: u64) -> u64 {
 }
 
 /// Results that are computed of a row of `extent` by a window that slides over each channel on its own: the importer rounds
-/// rows up to whole vectors, or to half of one where that holds the row, unless too much would be computed in vain
+/// rows up to whole vectors, or to half of one where that holds the row. It does not if too much would be computed in vain
 /// (`whole_row` of `models/python/opbench_import/windows.py`).
 pub fn whole_row(extent: u64) -> u64 {
     if extent <= PACKED_LANES / 4 {
@@ -153,8 +153,8 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile for a vector axis, if there is one, and the extents of the two innermost axes that reuse what is loaded
-    /// along it (1 where there is none).
+    /// The tile for a vector axis, if there is one. `extents` are those of the two innermost axes that reuse what is
+    /// loaded along it (1 where there is none).
     pub fn choose(vector: Option<VectorExtent>, reusing: [i64; 2], unit: VectorUnit) -> Tile {
         let (vector_length, most_blocks) = vector.map_or((1, 1), |axis| lengths(axis, unit));
         let per_vector = pieces(vector_length, unit.lanes());

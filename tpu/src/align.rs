@@ -1,7 +1,7 @@
 //! Aligns two sequences that are nearly the same, in linear time.
 //!
 //! As long as items fit exactly they are paired as they come. Where two do not, the next stretch of both is aligned by
-//! dynamic programming, its first half is kept, and the walk goes on from there: what damage costs depends on the
+//! dynamic programming. Its first half is kept, and the walk goes on from there: what damage costs depends on the
 //! damage, not on the length. Owns the search only; what a pair costs is the caller's to say.
 
 /// What becomes of the next items.

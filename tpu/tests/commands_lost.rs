@@ -1,7 +1,7 @@
 //! Dumps that lost commands: words of nodes, resets, names, details, descriptors, and records besides.
 //!
-//! Commands have no ids but their place, so one that is lost shifts all that follow. Two things are asked of each dump: of
-//! the records called matched none names another kernel or command than in the whole dump, and it is called whole only if
+//! Commands have no ids but their place, so one that is lost shifts all that follow. Two things are asked of each dump: no
+//! record that is called matched names another kernel or command than in the whole dump. The dump is called whole only if
 //! nothing is gone.
 
 mod dumps;

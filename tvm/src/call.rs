@@ -1,6 +1,6 @@
 //! Calling TVM's global functions by name.
 //!
-//! Every call of this crate goes through [`call`], so that names are looked up once a thread, errors are shaped in one
+//! Every call of this crate goes through [`call`]. So names are looked up once a thread, errors are shaped in one
 //! place and `libtvm_*` is certainly loaded; what TVM calls is registered here, by [`register`]. [`Obj`] is a counted
 //! reference to any TVM object.
 

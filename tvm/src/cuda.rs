@@ -120,8 +120,8 @@ pub fn load_runtime() -> Result<()> {
     Libraries::load_runtime()?.open_cuda()
 }
 
-/// Makes memory of the host what TVM takes for the memory of CUDA devices, so that its code can be run, and tested, with
-/// kernels that were compiled for the host.
+/// Makes TVM take the host's memory for that of CUDA devices. TVM's code can then be run, and tested, with kernels that
+/// were compiled for the host.
 ///
 /// # Errors
 /// TVM cannot be loaded, or its CUDA runtime is there already.

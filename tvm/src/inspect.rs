@@ -66,8 +66,8 @@ pub struct Index {
     pub offset: i64,
     /// Number of consecutive values that the block touches at once: 1 for a point, more for a region.
     pub extent: i64,
-    /// The iterator that this index is, divided by a constant and rounded down, and the constant, if it is nothing else
-    /// but for constants that are added.
+    /// The iterator that this index is, divided by a constant and rounded down, and the constant. None if it is
+    /// anything else, apart from constants that are added.
     pub quotient: Option<(usize, i64)>,
 }
 

@@ -1,7 +1,7 @@
 //! TVM through its FFI, safely and without Python in the process.
 //!
-//! This crate owns every call into TVM: finding and loading its libraries, IR in JSON, devices and targets,
-//! schedule primitives, lowering, code generation, compiled kernels, tensors, the thread pool and the Relax virtual
+//! This crate owns every call into TVM: finding and loading its libraries, IR in JSON, devices and targets, schedule
+//! primitives, lowering and code generation. Then compiled kernels, tensors, the thread pool and the Relax virtual
 //! machine with its instrument hook. It owns no policy: what to schedule, measure or keep is decided by its callers.
 //!
 //! The path from an operator to a running kernel, and what each step costs, is described in [`compile`].

@@ -2,9 +2,9 @@
 //!
 //! Operators come from models; this is for kernels that no model has, such as those that find a machine's limits, and
 //! for other algorithms of an operator ([`crate::algorithm`]). A nest works on buffers of `float32` with 64-bit indices
-//! (`values.rs`), and takes the same path as an operator: what it reaches, generated code can reach. What stands in
-//! [`Integers`] is not known to the compiler, which may otherwise do at once what a loop of known extent says again and
-//! again. Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
+//! (`values.rs`), and takes the same path as an operator: what it reaches, generated code can reach. The compiler does
+//! not know the values in [`Integers`]. It may otherwise do at once what a loop of known extent repeats. Owns the
+//! construction of the TensorIR alone; which nests there are is the callers' to say.
 
 mod values;
 

@@ -1,7 +1,7 @@
 //! MetaSchedule's design space of a function: TVM's own rules for the target, sampled here.
 //!
-//! Post-order apply runs TVM's default rules for the target's device (inlining, rfactor, multi-level tiling,
-//! parallel-vectorise-unroll or thread binding, random compute location) and gives a few sketches; a sample is a sketch
+//! Post-order apply runs TVM's default rules for the target's device: inlining, rfactor, multi-level tiling,
+//! parallel-vectorise-unroll or thread binding, random compute location. It gives a few sketches; a sample is a sketch
 //! replayed with fresh random decisions and TVM's postprocessors, as MetaSchedule's `replay-trace` strategy does it. The
 //! same seed gives the same sample.
 //!
@@ -75,8 +75,8 @@ impl Rules {
 }
 
 /// Whether a function sums products of half precision in a way that the rules for tensor cores can take: where single
-/// precision sums are rounded to halves in the same function, they store fragments of one type into a buffer of the other,
-/// and no sample can be lowered.
+/// precision sums are rounded to halves in the same function, they store fragments of one type into a buffer of the other.
+/// No sample can then be lowered.
 fn multiplies_halves(function: &PrimFunc) -> Result<bool> {
     let schedule = Schedule::new(function, 0)?;
     let (mut multiplies, mut rounds) = (false, false);

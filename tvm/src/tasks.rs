@@ -1,8 +1,9 @@
 //! What the threads of TVM's pool do: begin and end of every task of the kernels' parallel loops.
 //!
 //! Compiled kernels start parallel loops through `TVMBackendParallelLaunch`, whose address they are given when they are
-//! loaded. [`install`] has kernels that are loaded later call a function here instead, which passes the loop on and, only
-//! while [`record`] says so, takes the time of each task on its thread. Within [`alone`], loops stay on the calling thread.
+//! loaded. [`install`] makes kernels that are loaded later call a function here instead, which passes the loop on. Only
+//! while [`record`] says so, it takes the time of each task on its thread. Within [`alone`], loops stay on the calling
+//! thread.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;

@@ -149,8 +149,8 @@ impl Pool {
     }
 }
 
-/// Calls `task(number, of)` once on each of the threads that parallel loops of this thread use, with the same number on
-/// the same thread every time; on this thread alone if it has no [`Pool`].
+/// Calls `task(number, of)` once on each thread that parallel loops of this thread use. The same thread has the same
+/// number every time; on this thread alone if it has no [`Pool`].
 ///
 /// # Errors
 /// As for [`Pool::run`].

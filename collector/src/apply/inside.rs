@@ -1,6 +1,6 @@
 //! Which of an operator's schedules is the fastest inside the model.
 //!
-//! Alone an operator finds more in the caches than it does in the model, however the caches are prepared, so that another
+//! Alone an operator finds more in the caches than inside the model, whatever state they are brought into. So another
 //! schedule may be the fastest there. The model is therefore built with the operators' best schedules, then with their
 //! second ones, and so on, and with the default ones. Each operator keeps the schedule that it was the fastest with, if the
 //! model as a whole is faster with them: under interference single comparisons go wrong.

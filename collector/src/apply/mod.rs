@@ -1,9 +1,9 @@
 //! `opcollect apply`: a model compiled with the best schedules that the store knows.
 //!
 //! Operators are looked up by workload, target and machine, and take the schedule that is the fastest inside the model
-//! ([`inside`]). What has no schedule tries that of the nearest workload of its kind ([`nearest`]), else keeps the default
-//! one, and is named, with how to get one. The model is checked, timed, and compared with default schedules in turn if that
-//! was asked for. It can be written as a shared library that TVM's runtime loads, and as the scheduled module.
+//! ([`inside`]). An operator without a schedule tries that of the nearest workload of its kind ([`nearest`]), else keeps
+//! the default one. It is named, with how to get one. The model is checked, timed, and compared with default schedules in
+//! turn if that was asked for. It can be written as a shared library that TVM's runtime loads, and as the scheduled module.
 
 mod inside;
 mod nearest;

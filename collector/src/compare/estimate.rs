@@ -1,15 +1,15 @@
 //! From two medians with their intervals to a ratio with its interval.
 //!
-//! All is done on natural logarithms, where a ratio is a difference. Of a median m with the interval [l, h] of level L,
-//! the standard errors are (ln m − ln l) / z and (ln h − ln m) / z below and above it, z the two-sided normal quantile of
-//! L (Altman & Bland, "How to obtain the P value from a confidence interval", BMJ 343, 2011). Where there is no interval,
-//! both are 1.2533·s / (√n·m), the large-sample standard error of a median. The difference's are joined crosswise, which
-//! keeps the asymmetry (MOVER: Zou & Donner, "Construction of confidence limits about effect measures", Statistics in Medicine 27, 2008).
+//! All is done on natural logarithms, where a ratio is a difference. The standard errors of a median m with the interval [l, h] of level
+//! L are (ln m − ln l) / z below it and (ln h − ln m) / z above it. z is the two-sided normal quantile of L (Altman & Bland, "How to
+//! obtain the P value from a confidence interval", BMJ 343, 2011). Where there is no interval, both are 1.2533·s / (√n·m), the
+//! large-sample standard error of a median. The difference's are joined crosswise, which keeps the asymmetry (MOVER: Zou & Donner,
+//! "Construction of confidence limits about effect measures", Statistics in Medicine 27, 2008).
 //!
-//! An interval from the samples of one run says nothing of what changes from run to run (placement of code and data, the
-//! machine's state), which is often more (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). That part is
-//! estimated from the comparison itself: see [`noise_between_runs`]. Disturbances of
-//! single points on a busy machine are no such noise; the verdict considers them (see [`super::Change`]).
+//! An interval from one run's samples does not cover what changes from run to run: placement of code and data, the machine's
+//! state. That is often more (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). That part is estimated
+//! from the comparison itself: see [`noise_between_runs`]. Disturbances of single points on a busy machine are no such noise;
+//! the verdict considers them (see [`super::Change`]).
 
 use opdata::stats::{median, two_sided_quantile, two_sided_tail};
 use serde::Serialize;
@@ -235,9 +235,9 @@ pub(super) fn noise_between_runs(operators: impl Iterator<Item = (f64, f64)>) ->
     }
 }
 
-/// Standard deviation of those numbers that belong together, if half of them do, wherever the others lie: the shortest
-/// interval that holds half of them gives a first centre and scale, the numbers within 2.5 of those scales the final one
-/// (least median of squares and its reweighting: Rousseeuw & Leroy, *Robust Regression and Outlier Detection*, 1987, ch. 4 and 5).
+/// Standard deviation of those numbers that belong together, if half of them do, wherever the others lie: the shortest interval
+/// that holds half of them gives a first centre and scale. The numbers within 2.5 of those scales give the final one (least median
+/// of squares and its reweighting: Rousseeuw & Leroy, *Robust Regression and Outlier Detection*, 1987, ch. 4 and 5).
 fn scale_of_sorted(sorted: &[f64]) -> f64 {
     let half = sorted.len().div_ceil(2);
     let mut shortest = (f64::INFINITY, 0.0);

@@ -1,9 +1,9 @@
 //! Two sets of rows side by side: what became slower, what faster, and how sure that is.
 //!
-//! [`compare`] reads both sides ([`source`]), finds the points they share ([`pairing`]), estimates a ratio with its
-//! interval for each operator × threads ([`estimate`]), and judges them ([`judge`]), corrected for multiple comparisons ([`holm`]). The
-//! unit of a verdict is the operator at one number of threads and cache state: its points (one with the default schedule, many in a
-//! sweep) count together, as the geometric mean of their ratios. Nothing is printed here.
+//! [`compare`] reads both sides ([`source`]) and finds the points they share ([`pairing`]). It estimates a ratio with its interval for
+//! each operator × threads ([`estimate`]). It judges them ([`judge`]), corrected for multiple comparisons ([`holm`]). The unit of a
+//! verdict is the operator at one number of threads and cache state: its points (one with the default schedule, many in a sweep) count
+//! together, as the geometric mean of their ratios. Nothing is printed here.
 
 mod error;
 mod estimate;

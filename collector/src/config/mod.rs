@@ -2,8 +2,8 @@
 //!
 //! Owns the table of settings ([`SETTINGS`]: one key serves as flag `--key`, as variable
 //! `OPCOLLECT_KEY` and as TOML key), the merge, and where each value came from ([`Origin`]). Every
-//! layer is reduced to text, so that one parser (in `plan`) reads a value whatever its layer and
-//! its error can say which layer to mend. It knows nothing of what the values mean.
+//! layer is reduced to text, so one parser (in `plan`) reads a value whatever its layer. Its error
+//! can then say which layer to mend. It knows nothing of what the values mean.
 
 mod file;
 mod layers;

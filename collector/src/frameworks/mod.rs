@@ -1,9 +1,9 @@
 //! `opcollect compare --framework`: one model run by several frameworks in turn, on the same threads and the same values.
 //!
-//! [`compare`] gives each framework the model ([`tvm`], and [`program`] for those that run in a program of their own), then
-//! lets them run by rounds, whoever begins changing from round to round, so that a machine that slows down meanwhile slows
-//! all of them. A round times runs that nobody watches, and then watches some for the operators' times. What operators
-//! compute is put in the words of [`kinds`]. How it looks is `render/frameworks.rs`.
+//! [`compare`] gives each framework the model: [`tvm`], and [`program`] for those that run in a program of their own. Then
+//! they run in rounds, each round begun by another one. A machine that slows down meanwhile slows all of them. A round
+//! times runs that nobody watches, and then watches some for the operators' times. What operators compute is put in the
+//! words of [`kinds`]. How it looks is `render/frameworks.rs`.
 
 mod contender;
 mod error;
@@ -292,8 +292,8 @@ fn contenders(
     Ok(made)
 }
 
-/// The request that gives TVM the very values that ONNX Runtime has: models that PyTorch builds have the same in either form,
-/// others often have no values of their own, and are imported from the file that was written.
+/// The request that gives TVM the very values that ONNX Runtime has: models that PyTorch builds have the same in either form.
+/// Others often have no values of their own, and are imported from the file that was written.
 fn same_values(request: &ImportRequest, file: &opmodels::Deployed) -> ImportRequest {
     if Form::TorchScript.fits(request.source) {
         return request.clone();

@@ -2,9 +2,9 @@
 //! the previous one.
 //!
 //! [`config`] reads `nightly.toml` into a [`NightlyPlan`]; [`jobs`] runs each job as a process of its own, so that one that fails costs only
-//! itself; [`history`] finds earlier nightly runs, baselines among them, and those to remove; [`digest`] summarises the new rows;
-//! [`report`] is the result, as plain data. The folder is `date=2026-11-20`, below it a run's folder for each job, in the manner of Hive,
-//! so that DuckDB, pandas and Spark read the partitions as columns. Names of partitions differ from those of the rows' columns.
+//! itself; [`history`] finds earlier nightly runs, baselines among them, and those to remove; [`digest`] summarises the new rows; [`report`]
+//! is the result, as plain data. The folder is `date=2026-11-20`, with a run's folder for each job below it, as Hive lays them out. DuckDB,
+//! pandas and Spark read such partitions as columns. Names of partitions differ from those of the rows' columns.
 
 pub mod config;
 pub mod digest;
@@ -159,7 +159,8 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     Ok(report)
 }
 
-/// Runs jobs one after the other, as a part of the progress that is left open, in what the budget of the night that began then has left.
+/// Runs jobs one after the other, in the time that is left of the budget of the night that began then. The part of the progress that
+/// shows them stays open.
 fn all_of(
     jobs: &[Job],
     plan: &NightlyPlan,

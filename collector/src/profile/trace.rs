@@ -1,7 +1,7 @@
 //! Traces of a profile: Perfetto's protocol buffers, and the JSON that Chrome and most viewers read.
 //!
-//! Both have the same tracks: runs, operators, steps of the virtual machine, tasks of each thread of the pool, and
-//! counters of memory, of arithmetic and of what was counted (in other runs, the mean of a call). Times begin with the first run that was recorded.
+//! Both have the same tracks: runs, operators, steps of the virtual machine and tasks of each thread of the pool. It also has counters of memory,
+//! of arithmetic and of counted events (means of a call, from other runs). Times begin with the first run that was recorded.
 
 use opengine::protocol::ProfiledCycle;
 use opreport::trace::{Arguments, Order, TrackState, Writer};

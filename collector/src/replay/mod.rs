@@ -1,8 +1,9 @@
 //! Measuring a row of a dataset again, from its record alone.
 //!
 //! The row names the import, the operator, the target, the threads and the seed, and holds the schedule's trace; the
-//! plan in `run.json` says how the import was made and the point timed. The kernel is rebuilt from the trace (its
-//! program must be the recorded one), checked and timed, and the new median compared with the recorded one.
+//! plan in `run.json` says how the import was made and the point timed. The kernel is rebuilt from the trace, and
+//! its program must be the recorded one. It is checked and timed, and the new median is compared with the recorded
+//! one.
 //!
 //! The time lands inside the recorded noise if the logarithm of the ratio is at most √(a² + b² + r²). Here a and b are the
 //! relative half widths of the two medians' 95 % intervals, or the recorded spread if that is larger. [`REPEATABILITY`], r,

@@ -1,7 +1,7 @@
 //! What a run needs besides its plan: where models come from, where kernels are measured, who listens, and the clock.
 //!
-//! Each is a seam: a test puts a scripted runner, a clock of its own or a made-up model here, and the rest of the run is
-//! the real one.
+//! Each is a seam: a test puts a scripted runner, a clock of its own or a made-up model here. The rest of the run is the
+//! real one.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

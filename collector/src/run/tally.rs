@@ -1,4 +1,5 @@
-//! The report of a run, counted row by row, so that it says what is on disk and its size does not grow with the points.
+//! The report of a run, counted row by row: it says what is on disk, and its size does not grow with the number of
+//! points.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -90,8 +91,8 @@ impl Tally {
         }
     }
 
-    /// What was counted, of the operators that have a point; the points of each in the order of the conditions, for rows
-    /// come in the order they were settled, and a point that was disturbed comes late.
+    /// What was counted, of the operators that have a point; the points of each are in the order of the conditions. Rows
+    /// come in the order in which they were settled, and a disturbed point comes late.
     pub fn into_reports(mut self) -> Vec<OperatorReport> {
         let place = |at: &Conditions| self.conditions.iter().position(|c| c == at);
         for operator in &mut self.operators {

@@ -168,8 +168,8 @@ pub(super) fn measure(
 /// takes one core away for a moment stops all.
 const STEADY: f64 = 0.05;
 
-/// Interference in a result; up to 1 is good enough. It shows in the spread of the samples, in the slowdown of the reference
-/// kernel, and in operators that take longer in the watched runs than the whole model does.
+/// Interference in a result; up to 1 is good enough. It shows in the spread of the samples and in the slowdown of the
+/// reference kernel. It also shows in operators that take longer in the watched runs than the whole model does.
 fn disturbance(measured: &WholeModelMeasured) -> f64 {
     let Ok(summary) = measured.taken.samples.summary() else {
         return f64::INFINITY;

@@ -1,8 +1,8 @@
 //! `opcollect pairs`: operators measured alone and at the same time.
 //!
 //! Every distinct operator of the models stands for its calls. Groups of as many operators as a split has parts are measured on
-//! each split of threads. The rows of a group are on disk before the next group is measured, so a run that was stopped or
-//! killed goes on where it was ([`PairsPlan`] is kept beside them).
+//! each split of threads. The rows of a group are on disk before the next group is measured. A run that was stopped or killed
+//! goes on where it was ([`PairsPlan`] is kept beside them).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

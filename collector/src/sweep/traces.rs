@@ -1,5 +1,5 @@
-//! Files of recorded traces: one JSON value on each line, either a trace (`[[instruction…], [decision…]]`) or a record of a
-//! MetaSchedule database (`[workload, [trace, times, target, arguments]]`, the file `database_tuning_record.json`).
+//! Files of recorded traces: one JSON value on each line. A value is a trace (`[[instruction…], [decision…]]`) or a record
+//! of a MetaSchedule database (`[workload, [trace, times, target, arguments]]`, the file `database_tuning_record.json`).
 
 use std::path::Path;
 

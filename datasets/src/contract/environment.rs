@@ -1,7 +1,7 @@
 //! The environment of a run: what machine, in what state, with what software. It is the part `environment` of `run.json`.
 //!
 //! Written by the collector, which reads `/proc` and `/sys` for it; read by the predictor. What could not be read is
-//! missing, and what a record lacks takes its default, so that records of other tools with fewer fields are read.
+//! missing. A field that a record lacks takes its default, so records of other tools with fewer fields can be read.
 
 use std::collections::BTreeMap;
 use std::fmt;

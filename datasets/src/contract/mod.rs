@@ -14,8 +14,8 @@
 //! | [`interference`] | what rows say of interference, and its bounds | |
 //! | [`costs`] | what a point costs where nothing better is known | |
 //!
-//! A record of an unknown format is refused by a message that names the format and, where it is recorded, the version
-//! of the program that wrote it; one without a number is of the first format. Both programs depend on this; it depends on
+//! A record of an unknown format is refused. The message names the format and, where it is recorded, the version of the
+//! program that wrote it; one without a number is of the first format. Both programs depend on this; it depends on
 //! neither, nor on how a schedule is applied or a model imported: types of those are parameters.
 
 pub mod calibration;

@@ -98,7 +98,7 @@ pub struct PairRow {
     pub slowdown_low: Option<f64>,
     /// Upper end.
     pub slowdown_high: Option<f64>,
-    /// Work of the group done at the same time over that done one operator after the other on all threads, in the same time:
+    /// Work done in a given time with the group's operators side by side, over that with one after the other on all threads:
     /// Σ `all_threads_ns` / `together_ns`. The same for all operators of the group.
     pub throughput_gain: Option<f64>,
     /// Rounds of measuring alone and together.

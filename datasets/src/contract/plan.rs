@@ -65,8 +65,8 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub counters: Vec<String>,
     /// How each point is timed.
     pub timing: TimingPolicy,
-    /// How many times as long as measuring them took points that were built together, and a whole model, are measured again while
-    /// something else disturbs the machine.
+    /// How long points that were built together, and a whole model, are measured again while something disturbs the machine, in
+    /// multiples of the time their measurement took.
     #[serde(default)]
     #[serde(alias = "patience")]
     pub remeasure_budget: f64,

@@ -1,5 +1,5 @@
-//! Times of whole models: `whole_model.json` beside the rows for a plan's first import, `whole_model.KEY.json` for every
-//! further one (other batch or image sizes), KEY being the `import_key` of its rows.
+//! Times of whole models: `whole_model.json` lies beside the rows for a plan's first import. Every further import (other
+//! batch or image sizes) has `whole_model.KEY.json`, where KEY is the `import_key` of its rows.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,8 @@
 //! A MetaSchedule database in JSON lines.
 //!
-//! `database_tuning_record.json` has one `[workload index, [trace, run times in s, target, arguments]]` a line, where an
-//! argument is `["TENSOR", dtype, shape]` and the trace `[instructions, decisions]`; the workload file beside it has one
-//! `[structural hash, module]` a line. The blocks that the trace names say what is computed, and so do the
+//! `database_tuning_record.json` has one `[workload index, [trace, run times in s, target, arguments]]` a line. An
+//! argument is `["TENSOR", dtype, shape]`, and the trace is `[instructions, decisions]`; the workload file beside it has
+//! one `[structural hash, module]` a line. The blocks that the trace names say what is computed, and so do the
 //! arguments' shapes; the module's text is not read.
 
 use std::path::Path;

@@ -7,8 +7,8 @@
 //! | [`table`] | CSV tables of shapes and times (NeuSight, DeepBench and the like) |
 //!
 //! Files may be compressed with gzip. A measurement that failed becomes a row with its status. What cannot become a row (a
-//! line that is no record, a time beyond physics, a target without a device kind) is counted in [`Imported::left_out`]
-//! with the reason and its first line, never dropped in silence; with [`Import::strict`] it is an error.
+//! line that is no record, a time beyond physics, a target without a device kind) is never dropped in silence. It is
+//! counted in [`Imported::left_out`] with the reason and its first line; with [`Import::strict`] it is an error.
 
 pub mod autotvm;
 pub mod metaschedule;

@@ -112,7 +112,7 @@ impl Status {
 words! {
     /// What the caches held when a sample began.
     CacheState, "a cache state" {
-        /// As inside the model: as many bytes as there have passed since the weights were last read and the memory of the outputs was last used, and with several threads each has written a share of the activations.
+        /// As inside the model: as many bytes have passed since the weights were last read and the outputs' memory was last used. With several threads each has written a share of the activations.
         Model = "model",
         /// The arguments were left where the run before put them.
         Hot = "hot",

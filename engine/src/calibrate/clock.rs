@@ -1,7 +1,7 @@
 //! The clock of a core that works, by counting: additions that wait for each other take one cycle each.
 //!
-//! The kernel's own word for the clock is that of the moment on bare metal, and the time-stamp counter's in a virtual
-//! machine, which no core need run at.
+//! On bare metal the kernel reports the clock of the moment. In a virtual machine it reports that of the time-stamp
+//! counter, at which no core need run.
 
 use std::time::{Duration, Instant};
 

@@ -19,7 +19,7 @@ const FLOP_PER_CALL: i64 = 100_000_000;
 const BYTES_PER_CALL: i64 = 64 << 20;
 /// Registers that [`Kind::Peak`] leaves for operands.
 const SPARE_REGISTERS: i64 = 4;
-/// Accumulators of [`Kind::Read`]: more than any processor has additions under way (latency 5, 2 a cycle), and few
+/// Accumulators of [`Kind::Read`]: more additions than any processor has under way (latency 5, 2 a cycle). Few
 /// enough that a small working set still makes a loop of many steps.
 const READ_CHAINS: i64 = 12;
 

@@ -1,9 +1,9 @@
 //! Samples of something that runs for long, with readings of the reference kernel between them.
 //!
-//! Two readings, one before and one after, say much of a kernel whose samples take a few milliseconds in all. A whole model's
-//! take a hundred times that, and what disturbs a machine comes and goes meanwhile. mobilenet on two virtual processors whose
-//! host is busy, four processes: the samples around which the reference kernel took less than a tenth longer than usual have medians of 9.6 to 10.5 ms at 1
-//! thread, the others of 10.5 to 12.8; all samples of a process have medians of 9.7 to 12.5.
+//! Two readings, one before and one after, say much of a kernel whose samples take a few milliseconds in all. A whole model's take a hundred times that,
+//! and what disturbs a machine comes and goes meanwhile. mobilenet on two virtual processors whose host is busy, four processes: samples around which the
+//! reference kernel took less than a tenth longer than usual have medians of 9.6 to 10.5 ms at 1 thread. The others have 10.5 to 12.8; all samples of a
+//! process have medians of 9.7 to 12.5.
 //!
 //! The reference kernel does not see everything: who shares the last-level cache takes some of it, and of its bandwidth, for tens of
 //! milliseconds. So samples are spread over the whole time that there is for them, however alike the first ones are.
@@ -48,10 +48,10 @@ pub struct Quiet {
     pub left_out: u64,
 }
 
-/// Warms up and takes samples of what has taken `first` in its first run, where the device's slowdown was `slowdown` just before, until
-/// the policy's time is spent. Where the policy does not say how many calls a sample has, samples are long enough for their
-/// greatest number to last so long. Where there are fewer quiet ones than the policy's least number, the least disturbed
-/// count: they are chosen by the reference kernel alone, never by their own times.
+/// Warms up and takes samples until the policy's time is spent. `first` is the time of the first run, `slowdown` the device's slowdown
+/// just before it. Where the policy does not say how many calls a sample has, samples are long enough for their greatest number to last
+/// so long. Where there are fewer quiet ones than the policy's least number, the least disturbed count: they are chosen by the
+/// reference kernel alone, never by their own times.
 ///
 /// # Errors
 /// The first error of `watched`.

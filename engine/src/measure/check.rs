@@ -1,9 +1,9 @@
 //! Comparing a kernel's output with a reference, element by element.
 //!
-//! Two orders of summation of the same numbers differ by rounding: for a sum of `k` products the difference grows like
-//! `ε·√k` relative to the size of the result (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2, random
-//! signs). The tolerance is a multiple of that, relative to the element, plus the same multiple of the largest element,
-//! because sums that cancel keep the error of their terms. Integers must agree exactly.
+//! Two orders of summation of the same numbers differ by rounding: for a sum of `k` products the difference relative to
+//! the result grows like `ε·√k` (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2, random signs). The
+//! tolerance is a multiple of that, relative to the element, plus the same multiple of the largest element. Sums that
+//! cancel keep the error of their terms. Integers must agree exactly.
 
 use half::{bf16, f16};
 use serde::{Deserialize, Deserializer, Serialize};

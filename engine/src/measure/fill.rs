@@ -49,8 +49,8 @@ pub fn dims(shape: &[u64]) -> Vec<i64> {
         .collect()
 }
 
-/// Overwrites a tensor with a pattern that no correct kernel leaves behind (a NaN in floating point), so that an output
-/// that was never written cannot pass for a right one.
+/// Overwrites a tensor with a pattern that no correct kernel leaves behind (a NaN in floating point). An output that
+/// was never written then cannot pass for a right one.
 ///
 /// # Errors
 /// TVM cannot write to the tensor's device.

@@ -24,9 +24,8 @@ pub(crate) struct State {
     pub held_back: Option<u64>,
 }
 
-/// What holds a clock back that would be higher under the same work: `nvmlClocksEventReasons` of NVML's documentation. An
-/// idle GPU, one whose clocks were set by its user, and one at its power limit, where it works all the time, are not
-/// disturbed.
+/// What holds a clock back that would be higher under the same work: `nvmlClocksEventReasons` of NVML's documentation. A
+/// GPU is not disturbed if it is idle, if its user set its clocks, or if it works at its power limit all the time.
 const REASONS: [(u64, &str); 4] = [
     (0x08, "hardware slowdown"),
     (0x20, "software thermal slowdown"),

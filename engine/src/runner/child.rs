@@ -13,7 +13,7 @@ use crate::protocol::{Contents, Reply, Request};
 
 /// How often a thread of TVM's pool looks for work before it sleeps, unless the user has set it. It takes some milliseconds,
 /// longer than any pause inside a model. TVM's own 300,000 take a tenth of a second: the processors of a virtual machine then
-/// never fall idle between points, and the host leaves them where they are, far from each other or on one core.
+/// never fall idle between points. The host leaves them where they are, far from each other or on one core.
 const SPIN_COUNT: (&str, &str) = ("TVM_THREAD_POOL_SPIN_COUNT", "20000");
 
 /// Starts workers as child processes.
@@ -28,7 +28,7 @@ pub struct ChildLauncher {
 }
 
 /// Spawns a child from a thread that lives as long as this process. A worker is killed when the thread that spawned it ends
-/// (`PR_SET_PDEATHSIG` is about threads), and points are measured on threads that end with their batch.
+/// (`PR_SET_PDEATHSIG` is about threads). Points are measured on threads that end with their batch.
 fn spawn(command: Command) -> std::io::Result<Child> {
     type Order = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();

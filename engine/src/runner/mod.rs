@@ -1,9 +1,9 @@
 //! The parent's side of measuring: keeps workers alive and turns whatever happens to them into outcomes of single points.
 //!
-//! A kernel can crash, hang or eat memory, so it runs in a worker ([`crate::worker`]) that costs its own row and a
-//! restart, never the run. [`Supervisor`] sorts out who was to blame, over a [`Transport`] to one worker; [`WorkerPool`]
-//! hands points to several. Workers are child processes ([`ChildLauncher`]), started with exec, because TVM's thread pool
-//! does not survive a fork; another way to reach them is another [`Launch`].
+//! A kernel can crash, hang or eat memory. So it runs in a worker ([`crate::worker`]), and such a kernel costs its own
+//! row and a restart, never the run. [`Supervisor`] sorts out who was to blame, over a [`Transport`] to one worker;
+//! [`WorkerPool`] hands points to several. Workers are child processes ([`ChildLauncher`]), started with exec, because
+//! TVM's thread pool does not survive a fork; another way to reach them is another [`Launch`].
 
 mod child;
 mod memory;

@@ -1,7 +1,7 @@
 //! A scripted runner for tests: its workers crash, hang, miscompute and slowdown when a script says so.
 //!
-//! It is a [`WorkerPool`] like the real one, over workers in this process that run no kernel, so that everything the
-//! parent does about a lost worker happens in tests too.
+//! It is a [`WorkerPool`] like the real one, over workers in this process that run no kernel. So everything the
+//! parent does about a lost worker is tested too.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! `opcollect serve-device`: this machine as a server of TVM's RPC, for clients that measure on it.
 //!
-//! [`Server`] listens, registers with a tracker, greets clients ([`greeting`]) and gives each session a process of its own
-//! ([`session`]), which is bounded in time, memory and what it may do ([`sandbox`]). The server itself runs nothing that
-//! a client sends, and goes on whatever becomes of a session.
+//! [`Server`] listens, registers with a tracker and greets clients ([`greeting`]). It gives each session a process of its
+//! own ([`session`]), bounded in time, memory and what it may do ([`sandbox`]). The server itself runs nothing that a
+//! client sends, and goes on whatever becomes of a session.
 
 mod greeting;
 mod sandbox;

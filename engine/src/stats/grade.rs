@@ -1,5 +1,5 @@
-//! The quality grade of a measured point, from how wide its interval is, how much the machine
-//! drifted while it was taken, and how many samples stand behind it.
+//! The quality grade of a measured point: from the width of its interval, the machine's drift
+//! while it was taken, and the number of samples.
 //!
 //! | grade | half width / median | drift | samples |
 //! | --- | --- | --- | --- |

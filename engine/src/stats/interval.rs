@@ -1,9 +1,9 @@
 //! Distribution-free confidence interval of the median, from order statistics.
 //!
-//! For independent samples the number that fall below the true median is Binomial(n, 1/2), so the
-//! interval between the l-th smallest and the l-th largest covers it with probability
-//! 1 − 2·P(B ≤ l − 1), whatever the distribution (Conover, *Practical Nonparametric Statistics*,
-//! 3rd ed., §3.2; recommended for timings by Hoefler & Belli, "Scientific Benchmarking of Parallel
+//! For independent samples the number that fall below the true median is Binomial(n, 1/2). So the
+//! interval between the l-th smallest and the l-th largest covers it with probability 1 − 2·P(B ≤
+//! l − 1), whatever the distribution (Conover, *Practical Nonparametric Statistics*, 3rd ed.,
+//! §3.2; recommended for timings by Hoefler & Belli, "Scientific Benchmarking of Parallel
 //! Computing Systems", SC'15, rule 5). Ties only widen the coverage.
 
 use super::{Nanos, median_of_sorted};

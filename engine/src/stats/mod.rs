@@ -1,9 +1,9 @@
 //! Statistics of one measured point: raw samples in, a summary with a confidence interval out.
 //!
-//! Owns the units ([`Nanos`]), the raw samples ([`Samples`], in the order they were taken), their
-//! [`Summary`], the rule that says when to stop sampling ([`Sampler`]) and the quality grade
-//! ([`grade`]). It takes no time itself: callers bring durations, so every rule here is tested
-//! with made-up ones.
+//! Owns the units ([`Nanos`]), the raw samples ([`Samples`], in the order they were taken) and
+//! their [`Summary`]. Owns the rule that says when to stop sampling ([`Sampler`]) and the quality
+//! grade ([`grade`]). It takes no time itself: callers bring durations, so every rule here is
+//! tested with made-up ones.
 
 mod grade;
 mod interval;

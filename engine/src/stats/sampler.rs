@@ -119,8 +119,8 @@ impl Sampler {
 
     fn decide(&mut self) -> Decision {
         let n = self.samples.len();
-        // The last sample is always looked at, so that a precise point is called precise even if
-        // it became so together with running out of budget.
+        // The last sample is always looked at. A point that becomes precise just as its budget
+        // runs out is then still called precise.
         let out_of = self.out_of();
         let enough = n >= MIN_FOR_INTERVAL.max(self.rule.min_samples as usize);
         if enough && (n >= self.next_look || out_of.is_some()) {

@@ -1,9 +1,8 @@
 //! Building kernels on all cores, and refusing early what is not worth LLVM's time.
 //!
-//! A schedule spec is scheduled, lowered and compiled. On the way a candidate can end as a duplicate of an earlier one (the program
-//! is equal after scheduling or after lowering) or as too large (unrolled into more statements than allowed); both cost
-//! a few milliseconds instead of a compilation. The reference output of an operator is made once, by whoever needs it
-//! first.
+//! A schedule spec is scheduled, lowered and compiled. On the way a candidate can end as a duplicate: its program equals an earlier
+//! one's after scheduling or after lowering. It can also end as too large (unrolled into more statements than allowed); both cost a
+//! few milliseconds instead of a compilation. The reference output of an operator is made once, by whoever needs it first.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! The child's side of measuring: kernels are built, checked and timed here, in a process of their own.
 //!
-//! [`serve`] reads requests of [`crate::protocol`] and answers them, with [`build`] and [`bench`] for single operators and
-//! [`whole_model`] and [`profile`] for whole models, [`side_by_side`] for calls that run at the same time. The parent's side is [`crate::runner`].
+//! [`serve`] reads requests of [`crate::protocol`] and answers them: with [`build`] and [`bench`] for single operators, with [`whole_model`] and
+//! [`profile`] for whole models, and with [`side_by_side`] for calls that run at the same time. The parent's side is [`crate::runner`].
 
 mod arguments;
 mod bench;

@@ -1,7 +1,7 @@
 //! Buffer rotation: calls use several sets of arguments in turn, so that as many bytes are touched between two uses of a
 //! buffer as in the model.
 //!
-//! Inside a model weights come again after all that the model reads and writes in between, and outputs are written to memory
+//! Inside a model, weights come again after all that the model reads and writes in between. Outputs are written to memory
 //! that an earlier operator used. A call that repeats on the same arguments finds both in the nearest cache that holds them.
 
 use std::cell::Cell;

@@ -313,7 +313,7 @@ impl Judge<'_> {
 }
 
 /// A choice for each fold of an evaluation, made without its test samples. Folds share a choice, which is then made
-/// without the test samples of all of them, so that leaving hundreds of workloads out does not choose hundreds of times.
+/// without the test samples of all of them. Otherwise leaving hundreds of workloads out would need hundreds of choices.
 ///
 /// # Errors
 /// XGBoost's library is missing or fails.

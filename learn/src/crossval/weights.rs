@@ -1,10 +1,10 @@
 //! Which of many members, and how much of each, make the mean relative error of their mixture smallest.
 //!
-//! Ensemble selection from a library of models (Caruana and others, 2004): beginning with some default members that count
-//! alike, the member that helps the mixture most is added again and again, and may be added more than once. Its weight is
-//! how often. None of the weights is negative, they sum to one, and what is made small is the error that is judged.
-//! How many are added is found by doing it without one fold after the other and judging on that: where workloads are few
-//! or differ much, what helps some does not help others, and the default members alone are best.
+//! Ensemble selection from a library of models (Caruana and others, 2004): the start is some default members that count
+//! alike. Then the member that helps the mixture most is added again and again, and may be added more than once. Its
+//! weight is how often. None of the weights is negative, they sum to one, and what is made small is the error that is
+//! judged. How many are added is found by doing it without one fold after the other and judging on that: where workloads
+//! are few or differ much, what helps some does not help others, and the default members alone are best.
 
 use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;

@@ -1,7 +1,7 @@
 //! Whole models that were timed beside their operators.
 //!
-//! A run's folder has `whole_model.json` for its first import, and `whole_model.KEY.json` for every further one (other
-//! batch or image sizes), KEY being the `import_key` of its rows.
+//! A run's folder has `whole_model.json` for its first import. Every further import (other batch or image sizes) has
+//! `whole_model.KEY.json`, where KEY is the `import_key` of its rows.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Rows → samples.
 //!
-//! Only measured rows with shapes or traffic are learned from. Rows that measured the same point on the same machine
-//! become one sample with the median of their times, of those without disturbance if there are any: kept apart they would stand on
-//! both sides of a split.
+//! Only measured rows with shapes or traffic are learned from. Rows that measured the same point on the same machine become one
+//! sample with the median of their times. Rows without disturbance are preferred: kept apart they would stand on both sides of a
+//! split.
 
 use std::collections::{BTreeMap, HashMap};
 

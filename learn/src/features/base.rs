@@ -33,8 +33,8 @@ pub enum Base {
     /// Cycles of a GPU's blocks, wave by wave; on a CPU instructions of the busiest worker, or the cycles that it takes for
     /// them.
     Steps,
-    /// Arithmetic and traffic at the calibrated rates of the machine, each part of the traffic at that of the cache that
-    /// holds it, and a floor, with fitted factors (`models::rates`).
+    /// Arithmetic and traffic at the calibrated rates of the machine, and a floor, with fitted factors
+    /// (`models::rates`). Each part of the traffic is at the rate of the cache that holds it.
     Calibrated,
     /// A sum of the others with rates fitted to the samples (`models::rates`).
     Fitted,

@@ -195,8 +195,9 @@ fn of_group(group: &[&PairRow], probes: &Probes) -> Vec<Sample> {
     group.iter().enumerate().filter_map(sample).collect()
 }
 
-/// Features of an operator beside others: logarithms of bytes, bytes a nanosecond and arithmetic per byte of each side, the time
-/// of a call, the share of writes, threads, whether processors are shared, and each side's sensitivity and pressure.
+/// Features of an operator beside others: logarithms of bytes, of bytes a nanosecond and of arithmetic per byte of each side.
+/// Then the time of a call, the share of writes, threads, whether processors are shared, and each side's sensitivity and
+/// pressure.
 fn features(own: &Neighbour, beside: &[&Neighbour], is_sliced: bool) -> [f32; WIDTH] {
     let sum = |of: &dyn Fn(&Neighbour) -> f64| beside.iter().map(|other| of(other)).sum::<f64>();
     let bytes = sum(&Neighbour::bytes);

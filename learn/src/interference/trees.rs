@@ -1,8 +1,8 @@
 //! A product of sensitivity and pressure, and boosted trees over what it leaves.
 //!
-//! Slowdowns are nearly products of how sensitive an operator is and how hard the others press, both known from a run beside a
-//! stream of copies. So the logarithm is first fitted by least squares in the logarithms of these two and their product;
-//! trees over all features predict the rest.
+//! A slowdown is nearly a product: how sensitive the operator is, times how hard the others press. Both are known from a run
+//! beside a stream of copies. So the logarithm is first fitted by least squares in the logarithms of these two and their
+//! product; trees over all features predict the rest.
 
 use nalgebra::{DMatrix, DVector};
 

@@ -1,10 +1,10 @@
 //! What running inside a model does to an operator's time.
 //!
-//! Alone, an operator finds its inputs where its last call left them; inside a model they come from the operator before,
-//! perhaps from memory, and what it writes has been evicted since the last pass. Runs that timed the whole model have both times
-//! (`time_median_ns` and `in_model_time_ns`). The time inside is a sum: what it takes alone, times a factor, something for each
-//! byte of the inputs and outputs, more for bytes that no cache of a core holds, and a constant; the rates are fitted, at each
-//! number of threads. Times are asked for to be added up, so an operator counts by its share of its models' time.
+//! Alone, an operator finds its inputs where its last call left them; inside a model they come from the operator before, perhaps
+//! from memory, and what it writes has been evicted since the last pass. Runs that timed the whole model have both times
+//! (`time_median_ns` and `in_model_time_ns`). The time inside is a sum: its time alone, times a factor, plus a cost for each
+//! byte of the inputs and outputs. Bytes that no cache of a core holds cost more. A constant is added; the rates are fitted, at
+//! each number of threads. Times are asked for to be added up, so an operator counts by its share of its models' time.
 
 use std::collections::BTreeMap;
 
@@ -83,8 +83,8 @@ mod tests {
     use crate::data::{Machines, ModelRun, Part, RowSet};
     use crate::testing::dense_row;
 
-    /// Products with one row, this many of them, that take 500 ns and a tenth more inside a model at two threads, and 2 ns more for each
-    /// kB that is written.
+    /// `count` products with one row that take 500 ns. Inside a model at two threads they take a tenth more, and 2 ns more
+    /// for each kB that is written.
     fn dataset(count: u64) -> Dataset {
         let rows = (0..count).map(|number| {
             let mut row = dense_row(1, 64 << (number % 8), 64 << (number / 8), "{}");

@@ -152,8 +152,9 @@ pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) ->
 /// The members that count alike unless data say otherwise, on every device. Each errs in its own way: over the fitted sum,
 /// over the pieces of the busiest core, over its steps and over plain work; with sizes, without, and without totals.
 ///
-/// Chosen on 24 November 2026 by leaving out one of five datasets at a time (`opbench-llvm`, `opbench-cuda`,
-/// `opbench-cuda-sm75`, the sample, a public log of a Xeon): the members that lower the others' errors most.
+/// Chosen on 24 November 2026 by leaving out one dataset of five at a time (`opbench-llvm`, `opbench-cuda`,
+/// `opbench-cuda-sm75`, the sample, an AutoTVM log of a Xeon): the members that lower the others' errors
+/// most.
 pub fn default_members() -> Vec<MemberSpec> {
     let [all, no_sizes, no_totals] = VIEWS;
     let wide = |view, seed| MemberSpec {

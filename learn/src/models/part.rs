@@ -1,7 +1,8 @@
 //! Which of many samples a member learns from.
 //!
-//! A few hundred trees have some ten thousand leaves: a million samples teach them little that a fifth does
-//! not, take five times as long and, with a copy of all features in each member that trains, all memory there is.
+//! A few hundred trees have some ten thousand leaves: a million samples teach them little more than a fifth of
+//! them does, and take five times as long. With a copy of all features in each member that trains, they fill the
+//! memory.
 
 use crate::data::split::shuffled;
 

@@ -2,13 +2,13 @@
 //! samples at hand.
 //!
 //! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs + h·several + i. The
-//! last is the floor of the device, below which nothing gets, and h what several threads take to be started and waited
-//! for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
-//! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic
-//! are what they take there at best, so that c and d are how much longer it takes in fact; the place of the steps has
-//! arithmetic times how short of power a machine is, and the other parts but the floor are left out.
-//! Non-negative least squares of the relative error (coordinate descent on the normal equations), in rounds that count
-//! samples less the further off they were.
+//! last is the floor of the device, below which nothing gets, and h what several threads take to be started and waited for;
+//! traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
+//! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic are the
+//! times they take there at best. Then c and d are the factors by which they take longer in fact; the place of the steps has
+//! arithmetic times how short of power a machine is, and the other parts but the floor are left out. Non-negative least squares
+//! of the relative error (coordinate descent on the normal equations), in rounds that count samples less the further off they
+//! were.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! How much the time of one point tells about that of another, 0 to 1: it falls off exponentially with the distance of
 //! their features, each weighted by how much it moves the predictions of the ensemble's members.
 //!
-//! The mean absolute SHAP value of a feature says how much it moves them. Leaves that points share in the trees tell the
-//! same, but few measured points make few leaves, and distances without these weights take chaff for wheat.
+//! The mean absolute SHAP value of a feature says how much it moves them. The leaves that points share in the trees
+//! carry the same information, but few measured points make few leaves. Distances without these weights follow features
+//! that do not matter.
 
 use opdata::stats::{median, moments};
 use rayon::prelude::*;

@@ -2,9 +2,9 @@
 //!
 //! A quick log has kernels that were measured once while something else ran: half as slow again, or three times. Trees
 //! learn such a time in a leaf of its own; here the points around it outvote it. The times (less an estimate, as for a
-//! member of the ensemble) are a sum of similarities with centres among the points, with a penalty on its roughness
-//! (subset of regressors, Smola and Bartlett 2001); each round counts points less the further off they were (Charbonnier
-//! loss by reweighting).
+//! member of the ensemble) are a sum of similarities with centres among the points. Roughness is penalised (subset of
+//! regressors, Smola and Bartlett 2001); each round counts points less the further off they were (Charbonnier loss by
+//! reweighting).
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 use opdata::stats::median;

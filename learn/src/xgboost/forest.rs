@@ -2,7 +2,7 @@
 //!
 //! A value matters to a tree only by which thresholds it reaches, so each is first replaced by its rank: how many of its
 //! feature's thresholds it reaches, one byte. All decisions of a tree are then taken for many rows at once, byte beside
-//! byte, from the leaves up to the root, without a jump: every decision takes the leaf that its left or its right side
+//! byte, from the leaves to the root. No branch is taken: every decision takes the leaf that its left or its right side
 //! ends in. Trees of other kinds (categories, several outputs, very deep ones) have no such layout; the library predicts
 //! with them.
 

@@ -137,7 +137,7 @@ pub struct Booster {
     forest: Option<Forest>,
 }
 
-// SAFETY: the library keeps what it returns in thread-local storage, a trained booster is changed by nothing here, and
+// SAFETY: the library keeps what it returns in thread-local storage, and nothing here changes a trained booster.
 // XGBoost documents prediction as safe from several threads.
 unsafe impl Send for Booster {}
 // SAFETY: as above; training owns the booster exclusively.

@@ -61,7 +61,7 @@ impl Recording {
         let pointer = path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr());
         let mut events: Vec<Event> = Vec::new();
         let context = (&raw mut events).cast();
-        // SAFETY: `pointer` is null or a string that lives on, `context` is what `take` casts it back to, and both are used
+        // SAFETY: `pointer` is null or a string that lives on. `context` is what `take` casts it back to. Both are used
         // until the call returns only.
         done(unsafe { optorch_stop(pointer, context, take) })?;
         Ok(events)

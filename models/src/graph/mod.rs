@@ -1,7 +1,8 @@
 //! The operator graph of an import: what `graph.json` holds.
 //!
-//! Owns the types, reading them, and sums over them. Format 1: shapes in elements, sizes in bytes, `flops` of one call
-//! of the operator's anchor (2 per multiply-add, 1 per other arithmetic operation), `count` calls of it in the model.
+//! Owns the types, reading them, and sums over them. Format 1: shapes in elements, sizes in bytes. `flops` are those
+//! of one call of the operator's anchor (2 per multiply-add, 1 per other arithmetic operation), and `count` its calls
+//! in the model.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Where models come from: one file a source, each behind [`ModelSource`], all in [`SOURCES`].
 //!
-//! A source turns what a user asked for into exactly one thing to import, with every default filled in, and refuses
-//! early what can be refused without Python: unknown names, shapes that do not fit, zero sizes. The importer's side of a
-//! source is `models/python/opbench_import`. A new source is a file here and a line in [`SOURCES`].
+//! A source turns a user's request into exactly one thing to import, with every default filled in. It refuses early what
+//! can be refused without Python: unknown names, shapes that do not fit, zero sizes. The importer's side of a source is
+//! `models/python/opbench_import`. A new source is a file here and a line in [`SOURCES`].
 
 mod architecture;
 mod local;

@@ -2,7 +2,7 @@
 //!
 //!     scripts/bench predict
 //!
-//! runs this with a folder for its files (a CSV file of several GB, and what `speed.py` trains on) and sets the figures
+//! runs this with a folder for its files: a CSV file of several GB, and what `speed.py` trains on. It sets the figures
 //! against their targets; with the word `train` behind the folder it trains alone ([`training`]). Prints one JSON object.
 //! Everything works on made-up rows.
 

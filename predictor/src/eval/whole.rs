@@ -168,8 +168,9 @@ fn of_models<'a>(models: &BTreeMap<Import<'a>, Vec<Ratio>>) -> Vec<OfModel<'a>> 
 }
 
 impl WholeFactor {
-    /// Learns from all models but one. For the position of a run and of a sample in it, `predicted` returns a prediction
-    /// (log2 ns inside the model), and `spread` the distances to the ends of its interval of [`OWN_LEVEL`] (log2).
+    /// Learns from all models but one. Given the position of a run and of a sample in it, `predicted` returns a
+    /// prediction (log2 ns inside the model). `spread` returns the distances to the ends of its interval of
+    /// [`OWN_LEVEL`] (log2).
     pub fn fit(
         dataset: &Dataset,
         without: Option<&str>,

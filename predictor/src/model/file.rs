@@ -2,9 +2,9 @@
 //!
 //! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, measured
 //! operators, what running inside a model does, lengths of what follows), the trees (UBJSON of XGBoost: the members, the
-//! surrogate, and what an adapted model learned of its new machine), the values of the nearest rows (f32),
-//! and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a
-//! model answers only what it was trained on.
+//! surrogate, and what an adapted model learned of its new machine). Then the values of the nearest rows (f32), and the
+//! SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a model
+//! answers only what it was trained on.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The optimum: branch and bound over the devices of the jobs, the largest first, with a limit of time.
 //!
-//! The bound of a branch is the larger of the largest load so far and the mean load that is left if every other job took its
-//! least time. If the limit ends the search, the bound is that of the linear programme in which jobs may be divided
+//! The bound of a branch is the larger of two loads: the largest so far, and the mean that is left if every other job took
+//! its least time. If the limit ends the search, the bound is that of the linear programme in which jobs may be divided
 //! ([`good_lp`]); transfers and shared devices only add to it.
 
 use std::time::{Duration, Instant};
@@ -202,8 +202,8 @@ fn alike(problem: &Problem) -> Vec<usize> {
     (0..devices.len()).map(first).collect()
 }
 
-/// The least cost if jobs could be divided between devices, ns (0 where the linear programme has no answer), and the placement
-/// of each job where its largest part is. At most as many jobs as there are devices are divided at all.
+/// The least cost if jobs could be divided between devices, ns (0 where the linear programme has no answer). Beside it the
+/// placement of each job where its largest part is. At most as many jobs as there are devices are divided at all.
 pub fn divided(problem: &Problem) -> (f64, Option<Placement>) {
     let mut variables = ProblemVariables::new();
     let period = variables.add(variable().min(0));

@@ -1,9 +1,9 @@
 //! Nash equilibria: no job gains by moving to another device alone.
 //!
 //! Best response: one job after the other moves to the device where it costs itself least, until none gains. If devices share
-//! nothing and only time counts, each move makes the loads, sorted from the largest, lexicographically smaller, so it must
-//! end (Even-Dar, Kesselman and Mansour, "Convergence time to Nash equilibria", ICALP 2003). With transfers, shared devices
-//! or energy it may go round in a circle, which is found and shown.
+//! nothing and only time counts, each move makes the loads, sorted from the largest, lexicographically smaller. So the moves
+//! must end (Even-Dar, Kesselman and Mansour, "Convergence time to Nash equilibria", ICALP 2003). With transfers, shared
+//! devices or energy it may go round in a circle, which is found and shown.
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //!
 //! Operators are taken as the default schedules would run them, inside a model. One that the training data have measured
 //! counts with its measured time, all others with the predicted one. The sum leaves nothing out: an operator of an unknown
-//! kind counts with its estimate, and the coverage says how much of the sum is from kinds that the model was trained on.
+//! kind counts with its estimate. The coverage says which share of the sum is from kinds that the model was trained on.
 
 use std::collections::BTreeSet;
 
@@ -193,7 +193,7 @@ impl Trained {
     }
 
     /// Refuses a model that has learned from searches of schedules alone, such as a tuner's logs: most of what they try is
-    /// slow, and the default schedule is not among it, so sums over a network are too long many times over.
+    /// slow, and the default schedule is not among it. So sums over a network are many times too long.
     fn check_schedules(&self, graph: &Graph) -> Result<()> {
         let facts = &self.facts;
         // Tables of libraries have one time for each workload and number of threads.

@@ -28,8 +28,8 @@ pub fn blocks(calls: &[Call]) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Whether every later call needs the result of this one, and this one those of all earlier calls of its block, by itself or
-/// through others: then nothing of the block can run beside what comes later.
+/// Whether every later call needs the result of this one, and this one needs those of all earlier calls of its block,
+/// directly or through others: then nothing of the block can run beside what comes later.
 fn is_cut(calls: &[Call], begin: usize, at: usize) -> bool {
     let mut needed = vec![false; at + 1];
     needed[at] = true;

@@ -1,7 +1,7 @@
 //! The problem of a schedule: the calls of the models, with their times by number of threads.
 //!
-//! A time is the median inside the whole model where a run has it, else that of the operator alone with the caches as in the
-//! model, both with the default schedule, which `opcollect run-graph` runs. What was not measured is predicted.
+//! A time is the median inside the whole model where a run has it. Else it is that of the operator alone with the caches as
+//! in the model. Both have the default schedule, which `opcollect run-graph` runs. What was not measured is predicted.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The fastest stages of a block, by dynamic programming over the sets of calls that are done (as IOS does: Ding et al.,
 //! "IOS: Inter-Operator Scheduler for CNN Acceleration", MLSys 2021).
 //!
-//! From a set of calls that are done, the next stage is one call, on the threads that suit it best, or several groups at once.
+//! From a set of calls that are done, the next stage is one call, on its best number of threads, or several groups at once.
 //! Groups are pruned: at most [`MOST_IN_GROUP`] calls in one, [`MOST_GROUPS`] of one state, and only stages that are faster than
 //! their calls one after another.
 

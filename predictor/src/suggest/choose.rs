@@ -5,8 +5,8 @@
 //! are measured, and slow ones are predicted badly. Without the cost the budget goes into a few slow ones. The square
 //! root keeps most of what either brings (`scripts/bench suggest`).
 //!
-//! Work grows with the square of the candidates, this many of them are looked at in blocks, each with its share of the
-//! budget, and each against the measured points nearest to it.
+//! Work grows with the square of the candidates, so they are looked at in blocks of `BLOCK`. Each block has its
+//! share of the budget, and each candidate is compared with the measured points nearest to it.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,9 +1,9 @@
 //! What is not known about some points, given the measured ones: a Gaussian process over [`Similarity`].
 //!
-//! The variance of a point is 1 where nothing like it was measured and falls towards 0 beside measured ones. Measuring a
-//! point takes away from all others what they share with it; the sum of what is taken away, with the weights of the objective, is
-//! the point's gain (active learning after Cohn, *Neural network exploration using optimal experiment design*, 1996).
-//! Points that are like one already chosen have little left to gain, so a batch chosen one by one is not redundant.
+//! The variance of a point is 1 where nothing like it was measured and falls towards 0 beside measured ones. Measuring a point
+//! takes away from all others what they share with it; the sum of these reductions, with the weights of the objective, is the
+//! point's gain (active learning after Cohn, *Neural network exploration using optimal experiment design*, 1996). Points that are
+//! like one already chosen have little left to gain, so a batch chosen one by one is not redundant.
 
 use nalgebra::{Cholesky, DMatrix, DMatrixViewMut};
 use oplearn::models::similarity::Similarity;

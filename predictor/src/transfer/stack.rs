@@ -1,5 +1,5 @@
-//! How much each of some predictions counts: the mixture that errs least on held-out measurements, found again on many
-//! random draws of them and averaged (bagging), so that a few measurements do not decide for one alone.
+//! How much each of some predictions counts: the mixture that errs least on held-out measurements. It is found again
+//! on many random draws of them and averaged (bagging), so a few measurements do not decide it.
 //!
 //! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured, which one
 //! could have without any mixing: it counts almost alone in the draws in which it errs least of all.

@@ -1,8 +1,8 @@
 //! Which command each command waited for.
 //!
-//! A whole command names, in `cmd_id_dep`, the id of the last command of the core's other engine (TIU or GDMA) that must
-//! have ended before it. Ids begin anew in each section, so it is the latest one of that id, in the same kernel launch, that
-//! had ended by then.
+//! In `cmd_id_dep` a whole command names the last command of the core's other engine (TIU or GDMA) that must have ended
+//! before it. Ids begin anew in each section, so it is the latest one of that id, in the same kernel launch, that had ended
+//! by then.
 
 use std::collections::HashMap;
 

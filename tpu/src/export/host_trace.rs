@@ -1,7 +1,7 @@
 //! The host's trace (Chrome JSON, as PyTorch's profiler writes it) to be merged into a Perfetto trace.
 //!
-//! Complete events (`ph` X) of category `tpudnn` and all others go to two tracks. The PMU's time zero is found from the
-//! end of `disable_profile` less `tail_offset_ns` less the last record, or else the end of the first tpudnn event.
+//! Complete events (`ph` X) of category `tpudnn` and all others go to two tracks. The PMU's time zero is the end of
+//! `disable_profile` less `tail_offset_ns` less the last record. Without these it is the end of the first tpudnn event.
 
 use std::path::Path;
 

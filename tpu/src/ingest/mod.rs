@@ -109,8 +109,8 @@ const BYTES_AT_ONCE: u64 = 192 << 20;
 /// Reads a dump.
 ///
 /// # Errors
-/// An option makes no sense, the folder is no dump, nothing in it can be read, or it is not whole and
-/// [`Strictness::Strict`] was asked for.
+/// An option makes no sense, the folder is no dump, or nothing in it can be read. Or it is
+/// not whole and [`Strictness::Strict`] was asked for.
 pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
     options.validate()?;
     let mut folder = scan(path)?;

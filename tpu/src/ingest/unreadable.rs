@@ -15,8 +15,8 @@ const NEAR: usize = 5;
 /// Records that frame a program come in sections no longer than this.
 const FRAME: usize = 2;
 
-/// Descriptors with as many unreadable ones as there were by the records, and numbered anew; `lengths` are those that
-/// descriptors of the unit can have, in bytes, and `is_whole` says whether a record can be that of a block's last command.
+/// Descriptors with as many unreadable ones as there were by the records, and numbered anew; `lengths` are the possible
+/// lengths of the unit's descriptors, in bytes. `is_whole` says whether a record can be that of a block's last command.
 pub(super) fn counted(
     descriptors: &[Command],
     records: &[Record],

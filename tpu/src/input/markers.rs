@@ -129,8 +129,8 @@ impl Marks {
             .sum()
     }
 
-    /// How many marks are missing: of kernels that have fewer than most, resets that come with others, batches that others
-    /// count on from, and the name of what was sent before all names.
+    /// How many marks are missing: of kernels that have fewer than most, resets that come with others, and batches that
+    /// others count on from. Last, the name of what was sent before all names.
     pub fn missing(&self) -> u64 {
         let nameless = self.names > 0 && self.nameless.iter().any(|&n| n > FRAME);
         let marks = self.fewer_than_most().max(self.resets_missing());

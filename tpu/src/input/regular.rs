@@ -1,6 +1,6 @@
 //! Files that are read whole: regular ones that hold what their length says.
 //!
-//! A FIFO would wait for a writer for ever, a device has no end, and a file of holes takes its whole length in memory for
+//! A FIFO would wait for a writer for ever, and a device has no end. A sparse file takes its whole length in memory for
 //! nothing.
 
 use std::fs::{File, Metadata};

@@ -1,9 +1,9 @@
 //! Order in time of one engine's records.
 //!
 //! Hardware writes records in the order in which an engine finishes its commands, into a ring, with 32-bit clocks and
-//! (mostly) 16-bit ids. This undoes a lapped ring and wrapped counters, finds records that stand at the wrong place,
-//! twice, or whose times are impossible, and leaves all others alone. A record is impossible only if its neighbours
-//! agree with each other and not with it.
+//! (mostly) 16-bit ids. This undoes a lapped ring and wrapped counters. It finds records at the wrong place, doubled,
+//! or with impossible times, and leaves all others alone. A record is impossible only if its neighbours agree with
+//! each other and not with it.
 
 mod wrap;
 

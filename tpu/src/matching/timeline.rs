@@ -87,7 +87,7 @@ impl Timeline {
         (from, to)
     }
 
-    /// Whether two engines' stretches go together to their ends: each ran when the other's say it may have, and the last
+    /// Whether two engines' stretches go together to their ends: each ran when the other's say it may have. The last
     /// ones are of the same part of the program and ran at the same time.
     pub fn ends_with(&self, other: &Timeline) -> bool {
         let (Some(a), Some(b)) = (self.stretches().last(), other.stretches().last()) else {

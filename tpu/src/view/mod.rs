@@ -156,8 +156,9 @@ impl<'a> View<'a> {
         u64::from(self.event.id) + u64::from(self.stream.engine != Engine::Cdma)
     }
 
-    /// Id, counted from 1, of the command of the core's other engine (TIU or GDMA) that this one waits for, if the
-    /// command is known whole and waits for one. The field's upper bits are flags: compiled models set bit 20.
+    /// Id, counted from 1, of the command of the core's other engine (TIU or GDMA) that this one waits for. Only
+    /// if the command is known whole and waits for one. The field's upper bits are flags: compiled models set bit
+    /// 20.
     pub fn waits_for(&self) -> Option<u32> {
         let field = self.decoded?.get("cmd_id_dep")?;
         let id = (field & 0xf_ffff) as u32;

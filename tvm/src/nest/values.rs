@@ -9,8 +9,8 @@ use crate::libs::Libraries;
 
 /// A buffer of `float32`: a parameter of the function, or memory inside it.
 ///
-/// TVM 0.27 puts memory of a constant size below 1 KiB on a CPU's stack, where LLVM can hold it in registers, and asks its
-/// runtime for a workspace otherwise.
+/// TVM 0.27 puts memory of a constant size below 1 KiB on a CPU's stack, where LLVM can hold it in registers. For more it
+/// asks its runtime for a workspace.
 #[derive(Debug, Clone)]
 pub struct Buffer(pub(crate) Obj);
 

@@ -1,10 +1,10 @@
 //! Watching the calls of a virtual machine: a hook before and after each gets the function and its tensors.
 //!
 //! TVM's own way (`set_instrument`) turns the function's name and every element type among the arguments into text and
-//! back, twice a call. Here the functions themselves are wrapped: a machine looks every function that it calls up by
-//! name when it starts, first in the modules that it is linked with and then among TVM's global functions. One that is
-//! linked with nothing, started while wrappers stand under those names, calls them ever after. Functions of the Relax
-//! program itself are no such calls; what they call is.
+//! back, twice a call. Here the functions themselves are wrapped: when it starts, a machine looks up every function
+//! that it calls by name. It looks first in the modules that it is linked with, then among TVM's global functions. One
+//! that is linked with nothing, started while wrappers stand under those names, calls them ever after. Functions of
+//! the Relax program itself are no such calls; what they call is.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -212,8 +212,8 @@ pub fn summary(
     }
 }
 
-/// What watching costs: the median over pairs of runs of the time with the instrument over that without, less 1, with the
-/// 95 % interval of that median where there are enough pairs.
+/// What watching costs: the median over pairs of runs of the time with the instrument over that without, less 1. It has
+/// the 95 % interval of that median where there are enough pairs.
 pub fn overhead(pairs: &[(f64, f64)]) -> Option<(f64, Option<(f64, f64)>)> {
     let mut ratios: Vec<f64> = pairs.iter().map(|(off, on)| on / off - 1.0).collect();
     ratios.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
 //! Large CSV files, read in pieces on all cores.
 //!
 //! A piece is guessed to begin behind its first line end, and taken only if the piece before ends just there; so a line
-//! end inside quotes costs a second look and changes nothing. Whatever is out of the ordinary (a fault, a torn end, text
-//! that [`scan`](super::scan) does not vouch for) is left to the patient reader, whose rows and errors are the format's.
+//! end inside quotes costs a second look and changes nothing. Anything unusual (a fault, a torn end, text that
+//! [`scan`](super::scan) does not vouch for) is left to the full reader. Its rows and errors are those of the format.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! Timing by events of the GPU, and driving data out of its second-level cache: through CUDA's runtime library.
 //!
-//! TVM's own timer for CUDA does the same with the same events, but its methods can only be called from C++, and it counts
-//! the time that the first call takes from the host to the GPU ([`super::gate`]).
+//! TVM's own timer for CUDA uses the same events, but its methods can only be called from C++. It also counts the time
+//! that the first call takes from the host to the GPU ([`super::gate`]).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 //!
 //! Blocks are bound by four things, and the fewest count: warps and blocks that the multiprocessor can hold, registers,
 //! and shared memory. Registers are given to warps in units of 256, from one of four files, each with a quarter of them;
-//! shared memory to blocks in units of 128 bytes (256 before compute capability 8), beside 1 KiB that the system keeps
-//! for each block from capability 8 on. The formula is that of NVIDIA's `cuda_occupancy.h` with the largest share of the
+//! shared memory to blocks in units of 128 bytes (256 before compute capability 8). From capability 8 on the system
+//! keeps 1 KiB more for each block. The formula is that of NVIDIA's `cuda_occupancy.h` with the largest share of the
 //! first-level cache for shared memory; a test compares it with that header where it is installed.
 
 use super::arch::{Arch, REGISTERS, WARP};

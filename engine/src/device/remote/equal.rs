@@ -1,5 +1,5 @@
 //! Whether outputs there equal others that were checked: TVM copies tensors over a connection byte by byte, which takes
-//! longer than most kernels, while a kernel that compares two outputs answers with a few numbers.
+//! longer than most kernels. A kernel that compares two outputs on the device answers with a few numbers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

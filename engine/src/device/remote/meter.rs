@@ -1,7 +1,7 @@
 //! Times of remote kernels, by the clock of the server.
 //!
 //! A clock here runs around calls; a call over a connection takes longer than the kernel. So while a [`RemoteTimer`] runs,
-//! the first call of the kernel asks the server for the time of all calls together, and the others are not made. One message
+//! the kernel's first call asks the server for the time of all calls together. The other calls are not made. One message
 //! asks for several samples: before the first of a message TVM's evaluator runs the function once more, untimed.
 
 use std::sync::{Arc, Mutex, PoisonError};

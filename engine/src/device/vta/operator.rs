@@ -1,8 +1,8 @@
 //! Which part of an operator VTA can do, read from its TensorIR.
 //!
-//! VTA does one convolution or dense layer without groups and dilation, and what follows it as long as it is a bias for
-//! each channel, a bound below or above, or a crop of channels. All further statements of the function are left to the
-//! processor beside it ([`Offload::rest`]).
+//! VTA does one convolution or dense layer without groups and dilation. It also does what follows it if that is a bias
+//! for each channel, a bound below or above, or a crop of channels. All further statements of the function are left to
+//! the processor beside it ([`Offload::rest`]).
 
 use std::collections::BTreeMap;
 

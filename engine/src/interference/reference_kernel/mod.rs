@@ -6,9 +6,9 @@
 //! two virtual processors share a core; several threads compared with one do.
 //!
 //! The work has to slow down as operators do. Seen on a rented virtual machine, whose four processors the host moves about:
-//! - Products of small matrices, as convolutions, take 1.3 times as long while another virtual machine works on the same
-//!   core, and twice as long while two threads share one. A pass over a vector, which waits for its stores, was slowed 1.8
-//!   times by the first, and hardly more by the second.
+//! - Products of small matrices, as in convolutions, take 1.3 times as long while another virtual machine works on the
+//!   same core. They take twice as long while two threads share one. A pass over a vector, which waits for its stores, was
+//!   slowed 1.8 times by the first, and hardly more by the second.
 //! - Several threads read what others have written, for so operators find their inputs. Where two processors are on
 //!   different dies, a line takes 150 instead of 25 ns, and small operators twice their time.
 

@@ -1,11 +1,11 @@
 //! The calls that are counted.
 //!
 //! Counting never touches calls that are timed: a source is opened after the samples of a point were taken, and closed
-//! before the next. Each source counts in a pass of its own, so that two that need the same registers do not compete, and
-//! in each pass batches with and without counting take turns: the ratio of their median times is what counting costs.
-//! Where not even two such batches fit into the budget, one is counted and set against the timed samples instead. Slow
-//! kernels whose samples took little time are not counted by sources that nobody has named.
-//! A count is the mean over the calls, as events that are rare have a median of 0.
+//! before the next. Each source counts in a pass of its own, so two that need the same registers do not compete. In each
+//! pass batches with and without counting take turns: the ratio of their median times is what counting costs. Where not
+//! even two such batches fit into the budget, one is counted and set against the timed samples instead. Slow kernels
+//! whose samples took little time are not counted by sources that nobody has named. A count is the mean over the calls,
+//! as events that are rare have a median of 0.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Calls of models that run at the same time, in one process.
 //!
-//! A model is built and checked as for any whole model, and run once on the virtual machine to see its calls with their tensors
+//! A model is built and checked as for any whole model. One run on the virtual machine records its calls with their tensors
 //! ([`trace`]). [`program`] runs these calls by a schedule, in memory of its own; [`lanes`] are the threads for calls that need
 //! several each; [`group`] times a few calls alone and at the same time.
 

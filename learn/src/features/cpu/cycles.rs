@@ -2,9 +2,9 @@
 //! `steps`.
 //!
 //! What a core does side by side does not add up: a step of the reduction in one register tile takes as long as its busiest
-//! part. Parts are the arithmetic, the loads (and what does not fit the registers, written and read again), the
-//! instructions to be decoded, and the wait for the sums of the step before: with few sums a kernel waits, however little
-//! else it does. Figures of cores are nominal, those that x86 cores of the last ten years have in common (Agner Fog,
+//! part. Parts are the arithmetic, the loads (and what does not fit the registers, written and read again), and the
+//! instructions to be decoded. The last is the wait for the sums of the step before: with few sums a kernel waits, however
+//! little else it does. Figures of cores are nominal, those that x86 cores of the last ten years have in common (Agner Fog,
 //! "Instruction tables", 2025); what the machine was calibrated to reach is taken from there.
 
 use crate::features::cpu::nest::CpuNest;

@@ -1,5 +1,5 @@
 //! Runs of neighbours: how far an operator that copies or works element by element goes through its first input as through its
-//! output, and how long the rows are that a window slides along.
+//! output. Also how long the rows are along which a window slides.
 //!
 //! Nothing of it takes a schedule, but the collector's follows from it: it makes vectors of whole runs.
 

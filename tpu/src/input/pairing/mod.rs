@@ -1,9 +1,9 @@
 //! Which details belong to which command node (mode 2).
 //!
 //! In a whole dump they pair one to one, in order. Nodes have no ids, details do: in a damaged dump these say which
-//! details are missing, doubled or swapped, and what a detail is (unit, operation, function, memories) says to which
-//! node it belongs. A command whose node is lost is restored from its details; a node beside details that are all there
-//! is a double.
+//! details are missing, doubled or swapped. A detail's unit, operation, function and memories say to which node it
+//! belongs. A command whose node is lost is restored from its details; a node beside details that are all there is a
+//! double.
 
 mod account;
 mod engines;

@@ -36,8 +36,8 @@ impl Assignment<'_> {
     }
 
     /// Doubts what lies between a loss at an end of the stream and whole sections without record. The records beside these
-    /// may be of a later section (an earlier one, if the tail is lost) that was longer than the commands that are left of
-    /// it: then only as many losses are needed, one of commands instead of one of records.
+    /// may be of a later section (an earlier one, if the tail is lost). That section was then longer than the commands
+    /// that are left of it: then only as many losses are needed, one of commands instead of one of records.
     pub fn doubt_skipped(&self, certain: &mut [bool]) {
         let skips = |w: &[u32]| w[1] > w[0] + 1;
         let (Some(&first), Some(&last)) = (self.chosen.first(), self.chosen.last()) else {

@@ -1,6 +1,6 @@
-//! Combinations of factor values: putting them into the knobs of the default schedule, and refusing what does not divide
-//! the operator's loops or would unroll more than [`MAX_UNROLLED`] vector operations (or than the default schedule), which
-//! costs LLVM more than the kernel is worth.
+//! Combinations of factor values: putting them into the knobs of the default schedule. A point is refused if it does not
+//! divide the operator's loops. It is also refused if it unrolls more than [`MAX_UNROLLED`] vector operations (or than the
+//! default schedule): LLVM would take longer than the kernel is worth.
 
 use opmodels::tile::{VectorUnit, pieces};
 use serde::{Deserialize, Serialize};

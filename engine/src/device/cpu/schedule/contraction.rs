@@ -128,8 +128,8 @@ pub(super) fn apply(
     Ok(knobs)
 }
 
-/// Where no operand is contiguous along a spatial axis (both walk along the reduction), the operand of the last output
-/// axis is copied into the transposed layout first: a pass over it, against one for every row of the other.
+/// Where both operands walk along the reduction, none is contiguous along a spatial axis. The operand of the last
+/// output axis is copied into the transposed layout first: a pass over it, against one for every row of the other.
 fn pack_if_nothing_is_contiguous(s: &Schedule, anchor: Part) -> Result<Part> {
     let info = &anchor.info;
     if info.reads.len() < 2 || vector_axis(info).is_some() {
@@ -262,8 +262,8 @@ impl Nest<'_> {
         }
     }
 
-    /// Separates the last iteration of an axis's outer loop from the others, if the tile does not divide the axis or the
-    /// tail at the tile leaves out the axis's end.
+    /// Separates the last iteration of an axis's outer loop from the others. That is needed if the tile does not divide
+    /// the axis, or the tail at the tile leaves out the axis's end.
     fn part_uneven(&self, axis: &str, outer: &Loop) -> Result<()> {
         let tile = self.knobs.tile_of(axis) * self.knobs.cache_tile_of(axis);
         let is_cropped = self.knobs.epilogue == Epilogue::Tile

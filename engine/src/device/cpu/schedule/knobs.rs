@@ -125,8 +125,8 @@ fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
 }
 
 /// Values of a window that slides over each channel on its own, along the vector axis and the tiled ones; nothing for other
-/// reductions. If the window's steps are unrolled, the tile loads each row of the image once for all steps that need it
-/// (windows of 25 and 49 take three quarters of the time).
+/// reductions. If the window's steps are unrolled, the tile loads each row of the image once for all steps that need it.
+/// Windows of 25 and 49 take three quarters of the time.
 fn sliding_window(info: &BlockInfo, tiled: &[usize], axis: Option<VectorAxis>) -> Option<i64> {
     let axis = axis.filter(|a| a.packed.is_none())?;
     let slides = info.reads.iter().any(|r| {

@@ -108,7 +108,7 @@ struct Flat {
     /// A piece of the axis along which a transposed operand is contiguous: inside the parallel loop, so that what a
     /// vector gathers from one line of the cache is used before the line is gone.
     across: Option<Loop>,
-    /// Neighbours along the inner loop that come from one place (an image that is enlarged) or from as many in turn (the
+    /// Neighbours along the inner loop that read one place (an enlarged image), or take turns between several (the
     /// phases of a transposed convolution).
     interleaved: Option<i64>,
 }
@@ -193,8 +193,8 @@ impl Flat {
     }
 }
 
-/// The axis along which an operand is contiguous that is not the innermost one of the loops, which walks through the
-/// same operand with a stride.
+/// An axis along which an operand is contiguous, but which is not the innermost loop. The innermost loop walks
+/// through that operand with a stride.
 fn transposed_axis(info: &BlockInfo) -> Option<usize> {
     /// Shorter rows leave nothing to be used again.
     const SHORTEST: i64 = 8;

@@ -1,5 +1,5 @@
-//! Operands staged near their use: a padding, or a copy of an operand read with a stride, computed inside the parallel
-//! loop for a few indices at a time, so that it stays in the cache.
+//! Operands staged near their use: a padding, or a copy of an operand read with a stride. It is computed inside the
+//! parallel loop for a few indices at a time, so it stays in the cache.
 
 use opmodels::tile::divisors;
 use tvm_bridge::inspect::{Access, IterKind};
@@ -86,8 +86,8 @@ pub(super) fn channels_at_once(
 }
 
 impl Staged {
-    /// The padding of the reduction's operand, or else a copy of an operand that is read with a stride, if a window
-    /// slides over it separately for every value of the outermost axes.
+    /// The padding of the reduction's operand, or else a copy of an operand that is read with a stride. A window
+    /// must slide over it separately for every value of the outermost axes.
     pub fn find(
         s: &Schedule,
         paddings: &[Part],

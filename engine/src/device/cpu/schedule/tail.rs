@@ -65,8 +65,8 @@ pub(super) fn turn(
     Ok(Some(copy))
 }
 
-/// The tail's axis along which the sums are contiguous in registers, if the output is along another one and nothing else that
-/// the tail reads is.
+/// The tail's axis along which the sums are contiguous in registers. Only if the output is contiguous along another axis, and
+/// nothing else that the tail reads is along this one.
 fn turned_axis(tail: &BlockInfo, anchor: &BlockInfo, knobs: &ContractionKnobs) -> Option<usize> {
     let vector = knobs.vector_axis.as_deref()?;
     let sums = anchor.writes.first()?;

@@ -18,7 +18,7 @@ use crate::schedule::unfit;
 
 /// Products with fewer rows or columns are better summed by several threads each.
 const SMALLEST: i64 = 8;
-/// Most values that a thread keeps side by side; the rest of its tile is as far away as its neighbours' tiles, so that the
+/// Most values that a thread keeps side by side; the rest of its tile is as far away as its neighbours' tiles. So the
 /// threads of a warp read whole lines of shared memory.
 const SIDE_BY_SIDE: i64 = 4;
 /// Elements between rows of the transposed operand in shared memory beyond a multiple of [`BANKS`].

@@ -1,6 +1,6 @@
 //! An operator's blocks, sorted by what they are to a template, and writing blocks into each other.
 //!
-//! On a GPU a padding costs nothing but a condition where it is read, so everything that only computes what others read
+//! On a GPU a padding costs nothing but a condition where it is read. So everything that only computes what others read
 //! is written into its readers. What remains are reductions and outputs.
 
 use tvm_bridge::inspect::{BlockInfo, IterKind};
@@ -77,8 +77,8 @@ pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
 /// Writes everything behind `block` into it, so that the block computes the operator's output.
 ///
 /// # Errors
-/// Something behind it reads its result in another order, or there are several outputs, or some of the results of a block
-/// whose threads do not all have one.
+/// Something behind it reads its result in another order, or there are several outputs, or not all threads of a
+/// block have one of the results.
 pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
     let own = s.info(block)?.name;
     // Whether not every thread has a result, and how many results there are where it has.

@@ -1,10 +1,10 @@
 //! Products of two operands, recognised by how they are indexed: matrix products, convolutions of any rank and
 //! layout, grouped and transposed ones.
 //!
-//! An axis that indexes one operand and the output is a row (`m`) or a column (`n`), one that indexes both is of the
-//! batch, and what is summed over is the depth (`k`). The columns are those of the output's last axis, so that results are
-//! written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`; the copies between
-//! it and the operands become the loads into shared memory.
+//! An axis that indexes one operand and the output is a row (`m`) or a column (`n`). One that indexes both is of the
+//! batch. An axis that is summed over is the depth (`k`). The columns are those of the output's last axis, so that results
+//! are written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`; the copies
+//! between it and the operands become the loads into shared memory.
 
 use tvm_bridge::inspect::{Access, BlockInfo, Index, IterKind};
 use tvm_bridge::ir::IndexMap;

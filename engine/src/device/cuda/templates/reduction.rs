@@ -5,8 +5,8 @@
 //! along the results, neighbouring threads compute neighbouring results and the sum is split over the others.
 //!
 //! A block's results always divide the last axis of the results: TVM's store of a shared sum is guarded by the thread that
-//! holds it, not by the number of results, so a rest would be written out of bounds; and results that are not one piece of
-//! a row are taken for all rows that they touch.
+//! holds it, not by the number of results. A remainder would be written out of bounds; and results that are not one piece
+//! of a row are taken for all rows that they touch.
 
 use opmodels::tile::divisors;
 use tvm_bridge::inspect::{Access, BlockInfo, IterKind};

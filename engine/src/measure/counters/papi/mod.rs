@@ -1,8 +1,8 @@
 //! `papi`: preset and native events of PAPI by name, through libpapi where it is installed.
 //!
 //! An event counts here if adding it *and* counting with it succeeds: PAPI lists presets that it then cannot add, and
-//! adds some that stay 0. Events that cannot be counted together are put into sets of their own, each of which counts in
-//! a pass of its own, so nothing is multiplexed. Each thread has its own set ([`source`]).
+//! adds some that stay 0. Events that cannot be counted together are put into sets of their own. Each set counts in a
+//! pass of its own, so nothing is multiplexed. Each thread has its own set ([`source`]).
 
 mod library;
 mod source;

@@ -2,10 +2,10 @@
 //! in the place of output channels ([`pixels`]).
 //!
 //! [`pixels`] is a schedule of the operator's own program. The others replace the program before it is scheduled
-//! ([`rewritten`]); its parameters and its element-wise tail stay.
-//! The stages of an algorithm are written as the loops that run, so that [`scheduled`] has only the copy in front of them and
-//! the tail behind them to schedule. The weights are taken as the direct convolution has them, packed for vectors of output
-//! channels: what an algorithm does with them is part of its time.
+//! ([`rewritten`]); its parameters and its element-wise tail stay. The stages of an algorithm are written as the loops that
+//! run. So [`scheduled`] has only to schedule the copy in front of them and the tail behind them. The weights are taken as
+//! the direct convolution has them, packed for vectors of output channels: what an algorithm does with them is part of its
+//! time.
 
 mod im2col;
 mod pixels;

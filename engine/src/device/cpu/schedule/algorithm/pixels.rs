@@ -1,5 +1,5 @@
 //! A convolution of 1×1 windows with vectors along the pixels instead of the output channels: rows of the image are fused
-//! into one axis, so that a tile's sums leave the registers in the order in which the output has them.
+//! into one axis, so a tile's sums leave the registers in the output's order.
 
 use opdata::contract::knobs::{ContractionKnobs, ConvolutionKnobs};
 use opmodels::tile::VectorUnit;
