@@ -362,6 +362,18 @@ pub(crate) fn constant(expr: &Obj) -> Option<i64> {
     field(expr, "value").ok()?.0.try_as()
 }
 
+/// The scope of an allocated buffer, and its bytes if its extents are constants.
+pub(crate) fn allocation(statement: &Obj) -> Result<(String, Option<i64>)> {
+    let buffer = field(&field(statement, "buffer")?, "ty")?;
+    let dtype = field(&field(&buffer, "dtype")?, "dtype")?;
+    let dtype: tvm_ffi::DLDataType = value("PrimType.dtype", dtype)?;
+    let bits = i64::from(dtype.bits) * i64::from(dtype.lanes);
+    let shape = elements(&field(&buffer, "shape")?)?;
+    let extents: Option<i64> = shape.iter().map(constant).product();
+    let scope = string(&field(&buffer, "storage_scope")?)?;
+    Ok((scope, extents.map(|extents| extents * (bits + 7) / 8)))
+}
+
 /// A whole number that a block or a loop is marked with.
 pub(crate) fn annotation(annotations: &Obj, key: &str) -> Result<Option<i64>> {
     const COUNT: &str = "ffi.MapCount";

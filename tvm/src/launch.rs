@@ -2,9 +2,9 @@
 //!
 //! Read from lowered kernels, so it is known before any code is generated, and without a device.
 
-use crate::call::{Obj, elements, field, value};
+use crate::call::{Obj, elements, field};
 use crate::error::Result;
-use crate::inspect::{constant, string};
+use crate::inspect::{allocation, constant, string};
 use crate::ir::{IrModule, type_key};
 
 /// How one kernel is started.
@@ -65,24 +65,15 @@ fn walk(statement: &Obj, launch: &mut KernelLaunch) -> Result<()> {
             walk(&field(statement, "body")?, launch)?;
         }
         Some("tirx.AllocBuffer") => {
-            let buffer = field(&field(statement, "buffer")?, "ty")?;
-            if string(&field(&buffer, "storage_scope")?)? == "shared.dyn" {
-                let shape = elements(&field(&buffer, "shape")?)?;
-                let elements: i64 = shape.iter().filter_map(constant).product();
-                launch.dynamic_shared_bytes += elements * element_bytes(&buffer)?;
+            let (scope, bytes) = allocation(statement)?;
+            if scope == "shared.dyn" {
+                launch.dynamic_shared_bytes += bytes.unwrap_or(0);
             }
         }
         // Nothing that a launch depends on stands inside loops and branches.
         _ => {}
     }
     Ok(())
-}
-
-fn element_bytes(buffer: &Obj) -> Result<i64> {
-    let dtype = field(&field(buffer, "dtype")?, "dtype")?;
-    let dtype: tvm_ffi::DLDataType = value("PrimType.dtype", dtype)?;
-    let bits = u64::from(dtype.bits) * u64::from(dtype.lanes);
-    Ok(bits.div_ceil(8) as i64)
 }
 
 fn set_extent(launch: &mut KernelLaunch, axis: &str, extent: &Obj) {

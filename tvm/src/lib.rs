@@ -39,6 +39,7 @@ mod rest;
 pub mod rpc;
 pub mod schedule;
 pub mod space;
+mod stack;
 pub mod target;
 pub mod tasks;
 pub mod tensor;

@@ -13,6 +13,7 @@ use crate::fragments::has_fragments;
 use crate::inspect::attribute;
 use crate::ir::IrModule;
 use crate::pass::{Context, make, run, run_all};
+use crate::stack::keep_small_buffers;
 use crate::target::Target;
 use crate::unroll::leave_to_compiler;
 
@@ -233,6 +234,9 @@ fn lower_through(
             .then(|| Context::enter(&[(SHARING_LATER, true)]))
             .transpose()?;
         handle = run(&pass?, &handle)?;
+        if pipeline == Pipeline::Cpu && name == SHARING {
+            handle = keep_small_buffers(&handle)?;
+        }
     }
     let lowered = IrModule { handle };
     let (host, device) = match pipeline {

@@ -169,8 +169,8 @@ fn good(model: &str) -> Act {
 
 #[test]
 fn a_second_nightly_run_is_compared_with_the_first() {
-    let place = NightlyFolder::new();
-    let (first, _) = place.night("2026-11-19", &[("mlp", good("mlp")), ("net", good("net"))]);
+    let folder = NightlyFolder::new();
+    let (first, _) = folder.night("2026-11-19", &[("mlp", good("mlp")), ("net", good("net"))]);
     assert_eq!(
         (first.exit(), first.comparison.is_none()),
         (Exit::Done, true)
@@ -178,7 +178,7 @@ fn a_second_nightly_run_is_compared_with_the_first() {
     let alone: Vec<usize> = first.not_compared.iter().map(|n| n.jobs.len()).collect();
     assert_eq!(alone, [2]);
     let slow = Act::Rows(rows("net", 1.5), 0);
-    let (second, _) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", slow)]);
+    let (second, _) = folder.night("2026-11-20", &[("mlp", good("mlp")), ("net", slow)]);
     assert_eq!((second.exit(), second.regressions()), (Exit::Regression, 1));
     let worst = &second.comparison.as_ref().unwrap().changes[0];
     assert_eq!(
@@ -192,7 +192,7 @@ fn a_second_nightly_run_is_compared_with_the_first() {
     }
     // The partitions are read as one dataset.
     let rows = read_rows(
-        &place
+        &folder
             .dataset()
             .join("date=2026-11-20/model=net/backend=llvm/sweep=none"),
     );
@@ -201,34 +201,34 @@ fn a_second_nightly_run_is_compared_with_the_first() {
 
 #[test]
 fn a_job_that_fails_does_not_stop_the_others() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let acts = [
         ("bad", Act::Fail(1, "error: no such operator\n")),
         ("none", Act::Missing),
         ("mlp", good("mlp")),
     ];
-    let (night, runner) = place.night("2026-11-20", &acts);
+    let (night, runner) = folder.night("2026-11-20", &acts);
     assert_eq!(runner.seen.len(), 3);
     assert_eq!(night.jobs[2].outcome, JobOutcome::Done);
     let words: Vec<String> = night.jobs.iter().map(JobReport::words).collect();
     assert_eq!(words[0], "failed (exit code 1): no such operator");
     assert!(words[1].starts_with("failed: it could not be started"));
     assert_eq!(night.exit(), Exit::PointsFailed);
-    let (all, _) = place.night("2026-11-21", &acts[..2]);
+    let (all, _) = folder.night("2026-11-21", &acts[..2]);
     assert_eq!(all.exit(), Exit::Failed);
 }
 
 #[test]
 fn too_many_failed_points_have_an_exit_code() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let mut some = rows("mlp", 1.0);
     some[0] = failed(some[0].clone(), Status::Crashed, "signal 11");
-    let (night, _) = place.night("2026-11-20", &[("mlp", Act::Rows(some.clone(), 4))]);
+    let (night, _) = folder.night("2026-11-20", &[("mlp", Act::Rows(some.clone(), 4))]);
     assert_eq!(night.jobs[0].outcome, JobOutcome::PointsFailed);
     assert_eq!(night.findings.reasons[0].reason, "signal 11");
     assert_eq!(night.exit(), Exit::PointsFailed, "1 of 6 is beyond 10 %");
     some.extend((6..20).map(|i| row(&format!("op_{i}"), 1, 1e5)));
-    let (night, _) = place.night("2026-11-21", &[("mlp", Act::Rows(some, 4))]);
+    let (night, _) = folder.night("2026-11-21", &[("mlp", Act::Rows(some, 4))]);
     assert_eq!(night.exit(), Exit::Done, "1 of 20 is not");
 }
 
@@ -242,8 +242,8 @@ fn time_that_is_left_over_goes_to_the_next_jobs() {
     assert_eq!(share(hour, &jobs[1..]), hour / 2);
     assert_eq!(share(hour, &jobs[2..]), hour);
     assert_eq!(share(Duration::ZERO, &jobs), Duration::ZERO);
-    let place = NightlyFolder::new();
-    let (_, runner) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", good("net"))]);
+    let folder = NightlyFolder::new();
+    let (_, runner) = folder.night("2026-11-20", &[("mlp", good("mlp")), ("net", good("net"))]);
     assert!(runner.shares[0] <= hour / 2 && runner.shares[1] > hour / 2);
     assert!(
         runner.seen[0].contains("--time-budget=1799s"),
@@ -254,23 +254,23 @@ fn time_that_is_left_over_goes_to_the_next_jobs() {
 
 #[test]
 fn a_night_without_time_begins_nothing() {
-    let place = NightlyFolder::new();
-    let mut plan = place.plan("2026-11-20", &["mlp"]);
+    let folder = NightlyFolder::new();
+    let mut plan = folder.plan("2026-11-20", &["mlp"]);
     plan.budget_ns = 1_000_000_000;
-    let (night, runner) = place.run(&plan, &[("mlp", good("mlp"))]);
+    let (night, runner) = folder.run(&plan, &[("mlp", good("mlp"))]);
     assert!(runner.seen.is_empty());
     assert_eq!(night.jobs[0].words(), "not begun: no time was left");
 }
 
 #[test]
 fn an_interrupted_nightly_run_is_resumed() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let acts = [
         ("mlp", good("mlp")),
         ("net", Act::Interrupt),
         ("late", good("late")),
     ];
-    let (night, runner) = place.night("2026-11-20", &acts);
+    let (night, runner) = folder.night("2026-11-20", &acts);
     assert_eq!(
         (night.exit(), night.state),
         (Exit::Interrupted, NightlyState::Interrupted)
@@ -278,7 +278,7 @@ fn an_interrupted_nightly_run_is_resumed() {
     assert_eq!(runner.seen.len(), 2);
     assert_eq!(night.jobs[1].outcome, JobOutcome::Interrupted);
     // A run of `net` that was begun and not finished.
-    let begun = place
+    let begun = folder
         .dataset()
         .join("date=2026-11-20/model=net/backend=llvm/sweep=none");
     write_run(&begun, "net", &rows("net", 1.0)[..2], |m| {
@@ -289,7 +289,7 @@ fn an_interrupted_nightly_run_is_resumed() {
         ("net", good("net")),
         ("late", good("late")),
     ];
-    let (night, runner) = place.night("2026-11-20", &acts);
+    let (night, runner) = folder.night("2026-11-20", &acts);
     assert_eq!(night.jobs[0].outcome, JobOutcome::Earlier);
     assert_eq!(runner.seen.len(), 2, "{:?}", runner.seen);
     assert!(runner.seen[0].starts_with("--resume") && runner.seen[1].contains("--out"));
@@ -298,26 +298,26 @@ fn an_interrupted_nightly_run_is_resumed() {
 
 #[test]
 fn a_job_that_used_up_its_time_is_resumed_with_the_nightly_run() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let part = Act::Part(rows("mlp", 1.0)[..2].to_vec());
-    let (night, _) = place.night("2026-11-20", &[("mlp", part)]);
+    let (night, _) = folder.night("2026-11-20", &[("mlp", part)]);
     assert_eq!(night.jobs[0].outcome, JobOutcome::OutOfTime);
     assert_eq!((night.counts().rows(), night.exit()), (2, Exit::Done));
-    let (night, runner) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
+    let (night, runner) = folder.night("2026-11-20", &[("mlp", good("mlp"))]);
     assert!(runner.seen[0].starts_with("--resume"), "{:?}", runner.seen);
     assert_eq!(night.jobs[0].outcome, JobOutcome::Done);
 }
 
 #[test]
 fn jobs_that_need_more_than_their_share_get_what_the_night_has_left() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let long = |model| Act::InTwoParts(rows(model, 1.0));
     let acts = [
         ("mlp", long("mlp")),
         ("net", good("net")),
         ("rnn", long("rnn")),
     ];
-    let (night, runner) = place.night("2026-11-20", &acts);
+    let (night, runner) = folder.night("2026-11-20", &acts);
     let resumed = runner.seen.iter().map(|args| args.starts_with("--resume"));
     assert_eq!(
         resumed.collect::<Vec<_>>(),
@@ -332,15 +332,15 @@ fn jobs_that_need_more_than_their_share_get_what_the_night_has_left() {
 
 #[test]
 fn rows_that_cannot_be_read_are_a_failed_job() {
-    let place = NightlyFolder::new();
-    place.night("2026-11-19", &[("mlp", good("mlp"))]);
-    let (_, _) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
-    let csv = place
+    let folder = NightlyFolder::new();
+    folder.night("2026-11-19", &[("mlp", good("mlp"))]);
+    let (_, _) = folder.night("2026-11-20", &[("mlp", good("mlp"))]);
+    let csv = folder
         .dataset()
         .join("date=2026-11-20/model=mlp/backend=llvm/sweep=none/rows.csv");
     let text = fs::read_to_string(&csv).unwrap();
     fs::write(&csv, &text[..text.len() - 9]).unwrap();
-    let (night, _) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
+    let (night, _) = folder.night("2026-11-20", &[("mlp", good("mlp"))]);
     assert!(
         night.jobs[0].words().contains("torn"),
         "{}",
@@ -356,17 +356,17 @@ fn rows_that_cannot_be_read_are_a_failed_job() {
 
 #[test]
 fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let mut disturbed = rows("net", 1.0);
     disturbed[2].drift_ratio = Some(1.4);
     let acts = [("mlp", good("mlp")), ("net", Act::Rows(disturbed, 0))];
     let plan = |wanted| NightlyPlan {
         repeat_disturbed: wanted,
-        ..place.plan("2026-11-19", &["mlp", "net"])
+        ..folder.plan("2026-11-19", &["mlp", "net"])
     };
-    let (night, _) = place.run(&plan(false), &acts);
+    let (night, _) = folder.run(&plan(false), &acts);
     assert_eq!(night.jobs.len(), 2);
-    let (night, runner) = place.run(&plan(true), &acts);
+    let (night, runner) = folder.run(&plan(true), &acts);
     let labels: Vec<&str> = night.jobs.iter().map(|job| job.label.as_str()).collect();
     let measured = ["net, llvm", "net, llvm, again", "net, llvm, again-2"];
     assert_eq!((labels[0], &labels[1..]), ("mlp, llvm", &measured[..]));
@@ -384,7 +384,7 @@ fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
         "{summary}"
     );
     assert!(summary.contains("| net | llvm | again |"), "{summary}");
-    let (next, _) = place.run(
+    let (next, _) = folder.run(
         &NightlyPlan {
             date: "2026-11-20".to_owned(),
             ..plan(true)
@@ -397,35 +397,35 @@ fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
 
 #[test]
 fn jobs_that_were_quiet_the_second_time_are_not_measured_a_third() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let mut disturbed = rows("net", 1.0);
     disturbed[2].drift_ratio = Some(1.4);
     let plan = NightlyPlan {
         repeat_disturbed: true,
-        ..place.plan("2026-11-19", &["net"])
+        ..folder.plan("2026-11-19", &["net"])
     };
     let once = NightlyPlan {
         repeat_disturbed: false,
         ..plan.clone()
     };
-    place.run(&once, &[("net", Act::Rows(disturbed, 0))]);
-    let (night, _) = place.run(&plan, &[("net", good("net"))]);
+    folder.run(&once, &[("net", Act::Rows(disturbed, 0))]);
+    let (night, _) = folder.run(&plan, &[("net", good("net"))]);
     let labels: Vec<&str> = night.jobs.iter().map(|job| job.label.as_str()).collect();
     assert_eq!(labels, ["net, llvm", "net, llvm, again"]);
 }
 
 #[test]
-fn jobs_of_which_only_the_whole_model_was_disturbed_are_measured_again() {
-    let place = NightlyFolder::new();
+fn a_job_whose_whole_model_alone_was_disturbed_is_measured_again() {
+    let folder = NightlyFolder::new();
     let acts = [
         ("mlp", Act::Model(rows("mlp", 1.0), 1.09)),
         ("net", Act::Model(rows("net", 1.0), 1.4)),
     ];
     let plan = NightlyPlan {
         repeat_disturbed: true,
-        ..place.plan("2026-11-19", &["mlp", "net"])
+        ..folder.plan("2026-11-19", &["mlp", "net"])
     };
-    let (night, _) = place.run(&plan, &acts);
+    let (night, _) = folder.run(&plan, &acts);
     let labels: Vec<&str> = night.jobs.iter().map(|job| job.label.as_str()).collect();
     assert_eq!(labels.len(), 4);
     assert!(labels[1..].iter().all(|label| label.starts_with("net, ")));
@@ -436,34 +436,34 @@ fn jobs_of_which_only_the_whole_model_was_disturbed_are_measured_again() {
 
 #[test]
 fn old_nights_go_but_never_the_only_baseline() {
-    let place = NightlyFolder::new();
-    place.night("2026-11-16", &[("mlp", good("mlp"))]);
-    place.night("2026-11-17", &[("mlp", good("mlp")), ("net", good("net"))]);
-    fs::create_dir(place.dataset().join("date=2026-02-30")).unwrap();
-    fs::create_dir(place.dataset().join("notes")).unwrap();
+    let folder = NightlyFolder::new();
+    folder.night("2026-11-16", &[("mlp", good("mlp"))]);
+    folder.night("2026-11-17", &[("mlp", good("mlp")), ("net", good("net"))]);
+    fs::create_dir(folder.dataset().join("date=2026-02-30")).unwrap();
+    fs::create_dir(folder.dataset().join("notes")).unwrap();
     let broken = [("mlp", good("mlp")), ("net", Act::Fail(1, "x"))];
-    place.night("2026-11-18", &broken);
+    folder.night("2026-11-18", &broken);
     assert_eq!(
-        place.dates(),
+        folder.dates(),
         ["2026-11-17", "2026-11-18"],
         "of three nights two are kept"
     );
-    let (night, _) = place.night("2026-11-19", &broken);
+    let (night, _) = folder.night("2026-11-19", &broken);
     assert_eq!(night.retention.spared[0].date, "2026-11-17");
-    assert_eq!(place.dates(), ["2026-11-17", "2026-11-18", "2026-11-19"]);
-    let (night, _) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", good("net"))]);
+    assert_eq!(folder.dates(), ["2026-11-17", "2026-11-18", "2026-11-19"]);
+    let (night, _) = folder.night("2026-11-20", &[("mlp", good("mlp")), ("net", good("net"))]);
     assert_eq!(night.retention.removed.len(), 2);
-    assert_eq!(place.dates(), ["2026-11-19", "2026-11-20"]);
+    assert_eq!(folder.dates(), ["2026-11-19", "2026-11-20"]);
     for other in ["date=2026-02-30", "notes"] {
-        assert!(place.dataset().join(other).exists(), "{other} is no night");
+        assert!(folder.dataset().join(other).exists(), "{other} is no night");
     }
 }
 
 #[test]
 fn each_machine_has_its_own_baseline() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     let of_machine = |date: &str, machine: &str| {
-        let folder = place
+        let folder = folder
             .dataset()
             .join(format!("date={date}/model=mlp/backend=llvm/sweep=none"));
         write_run(&folder, date, &rows("mlp", 1.0), |m| {
@@ -474,12 +474,12 @@ fn each_machine_has_its_own_baseline() {
     for date in ["2026-11-16", "2026-11-17", "2026-11-18"] {
         of_machine(date, "new");
     }
-    let plan = place.plan("2026-11-18", &["mlp"]);
-    let nights = partitions(&place.dataset()).unwrap();
+    let plan = folder.plan("2026-11-18", &["mlp"]);
+    let nights = partitions(&folder.dataset()).unwrap();
     let kept = retention(&plan, &nights);
     assert_eq!(kept.spared[0].date, "2026-11-15");
     assert_eq!(apply(&kept).unwrap().removed.len(), 1);
-    assert_eq!(place.dates(), ["2026-11-15", "2026-11-17", "2026-11-18"]);
+    assert_eq!(folder.dates(), ["2026-11-15", "2026-11-17", "2026-11-18"]);
     let tonight = &nights[3].runs[0];
     let base = history::baseline(&nights, "2026-11-18", tonight).unwrap();
     assert!(base.folder.to_string_lossy().contains("2026-11-17"));
@@ -492,20 +492,20 @@ fn each_machine_has_its_own_baseline() {
 
 #[test]
 fn an_estimate_changes_nothing() {
-    let place = NightlyFolder::new();
+    let folder = NightlyFolder::new();
     for date in ["2026-11-17", "2026-11-18", "2026-11-19"] {
-        let folder = place
+        let folder = folder
             .dataset()
             .join(format!("date={date}/model=mlp/backend=llvm/sweep=none"));
         write_run(&folder, date, &rows("mlp", 1.0), |_| ());
     }
-    let found = estimate(place.plan("2026-11-19", &["mlp", "net"])).unwrap();
+    let found = estimate(folder.plan("2026-11-19", &["mlp", "net"])).unwrap();
     assert_eq!(found.retention.removed.len(), 1);
     assert_eq!(
         (found.jobs[0].finished, found.jobs[1].finished),
         (true, false)
     );
     assert_eq!(found.jobs[1].share_ns, 1_800_000_000_000);
-    assert_eq!(place.dates().len(), 3);
-    assert!(!place.dataset().join(".nightly.lock").exists());
+    assert_eq!(folder.dates().len(), 3);
+    assert!(!folder.dataset().join(".nightly.lock").exists());
 }

@@ -4,10 +4,10 @@ use super::error::{SweepError, SweepText};
 use super::{SpaceKind, Sweep, points};
 
 /// Refuses a sweep whose space does not go with its other parts.
-pub(super) fn agree(sweep: &Sweep, place: &SweepText<'_>) -> Result<(), SweepError> {
-    let wrong = |problem: &str, next: &str| Err(place.wrong(0, problem.to_owned(), next));
+pub(super) fn agree(sweep: &Sweep, toml_text: &SweepText<'_>) -> Result<(), SweepError> {
+    let wrong = |problem: &str, next: &str| Err(toml_text.wrong(0, problem.to_owned(), next));
     let has_factors = !sweep.vary.is_empty() || !sweep.fix.is_empty();
-    points::agree(sweep, place)?;
+    points::agree(sweep, toml_text)?;
     match sweep.space {
         SpaceKind::Template if sweep.vary.is_empty() && sweep.schedules > 1 => wrong(
             "no factor of the schedule varies, but several schedules are wanted",

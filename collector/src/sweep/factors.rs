@@ -28,17 +28,17 @@ impl SweepFile {
     /// Reads an entry of `[vary]`.
     pub(super) fn vary(
         &mut self,
-        place: &SweepText<'_>,
+        toml_text: &SweepText<'_>,
         key: &Spanned<String>,
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
         let name = key.get_ref().as_str();
         if let Some((_, factor)) = RUN_FACTORS.iter().find(|(n, _)| *n == name) {
-            return self.vary_run(place, name, *factor, value);
+            return self.vary_run(toml_text, name, *factor, value);
         }
-        let factor = self.unchecked.factor(place, key);
+        let factor = self.unchecked.factor(toml_text, key);
         let wrong = |problem: &str, next| {
-            Err(place.wrong(value.span().start, format!("`{name}` {problem}"), next))
+            Err(toml_text.wrong(value.span().start, format!("`{name}` {problem}"), next))
         };
         let listed = value.get_ref().as_array();
         let settings = listed.map(|l| l.iter().map(setting_of).collect::<Option<Vec<_>>>());
@@ -65,7 +65,7 @@ impl SweepFile {
     /// A factor of the run: it becomes a setting, or other shapes to import.
     fn vary_run(
         &mut self,
-        place: &SweepText<'_>,
+        toml_text: &SweepText<'_>,
         name: &str,
         factor: RunFactor,
         value: &Spanned<Value>,
@@ -76,7 +76,7 @@ impl SweepFile {
             return Ok(());
         }
         let Some(listed) = value.get_ref().as_array().filter(|l| !l.is_empty()) else {
-            return Err(place.wrong(
+            return Err(toml_text.wrong(
                 at,
                 format!("`{name}` must be a list of at least one value"),
                 "list what it shall be, as in threads = [1, 2, \"max\"]",
@@ -86,7 +86,7 @@ impl SweepFile {
             let positive = |v: &Value| v.as_integer().filter(|n| *n > 0).map(|n| n as u64);
             let numbers: Option<Vec<u64>> = listed.iter().map(positive).collect();
             numbers.ok_or_else(|| {
-                place.wrong(
+                toml_text.wrong(
                     at,
                     format!("`{name}` takes whole numbers from 1 up"),
                     "as in batch = [1, 4, 16]",
@@ -96,7 +96,7 @@ impl SweepFile {
         match factor {
             RunFactor::Setting(key) => {
                 if let Some(setting) = SETTINGS.iter().find(|s| s.key == key) {
-                    self.settings.insert(key, texts(place, setting, value)?);
+                    self.settings.insert(key, texts(toml_text, setting, value)?);
                 }
             }
             RunFactor::Batch => self.sweep.batches = numbers()?,
@@ -108,21 +108,21 @@ impl SweepFile {
     /// Reads an entry of `[fix]`.
     pub(super) fn fix(
         &mut self,
-        place: &SweepText<'_>,
+        toml_text: &SweepText<'_>,
         key: &Spanned<String>,
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
         let name = key.get_ref().as_str();
-        let factor = self.unchecked.factor(place, key);
+        let factor = self.unchecked.factor(toml_text, key);
         if self.sweep.vary.contains_key(&factor) {
-            return Err(place.wrong(
+            return Err(toml_text.wrong(
                 key.span().start,
                 format!("`{name}` is both varied and fixed"),
                 "keep it in one of [vary] and [fix]",
             ));
         }
         let setting = setting_of(value.get_ref()).ok_or_else(|| {
-            place.wrong(
+            toml_text.wrong(
                 value.span().start,
                 format!("`{name}` is not one value"),
                 "fix it to a number, a word, or an order of axes",

@@ -123,9 +123,9 @@ impl SweepFile {
     /// # Errors
     /// It is no sweep.
     pub fn parse(path: &Path, text: &str) -> Result<SweepFile, SweepError> {
-        let place = SweepText { path, text };
+        let toml_text = SweepText { path, text };
         let raw: Raw = toml::from_str(text).map_err(|error| {
-            place.wrong(
+            toml_text.wrong(
                 error.span().map_or(0, |s| s.start),
                 error.message().replace('\n', ", "),
                 "see docs/sweeps.md for what a sweep may say",
@@ -155,7 +155,7 @@ impl SweepFile {
             unchecked: Unchecked::new(path),
         };
         if let Some(cap) = raw.max_points.filter(|m| *m.get_ref() == 0) {
-            return Err(place.wrong(
+            return Err(toml_text.wrong(
                 cap.span().start,
                 "max-points = 0 leaves nothing to measure".to_owned(),
                 "give at least 1, or leave it out",
@@ -164,33 +164,33 @@ impl SweepFile {
         if let Some(traces) = &raw.traces {
             let at = traces.span().start;
             file.sweep.traces = traces::read(traces.get_ref())
-                .map_err(|(problem, next)| place.wrong(at, problem, next))?;
+                .map_err(|(problem, next)| toml_text.wrong(at, problem, next))?;
             file.sweep.schedules = u32::try_from(file.sweep.traces.len()).unwrap_or(u32::MAX);
         }
-        points::check_version(raw.version.as_ref(), &place)?;
+        points::check_version(raw.version.as_ref(), &toml_text)?;
         for point in &raw.points {
-            file.sweep.points.push(points::read(point, &place)?);
+            file.sweep.points.push(points::read(point, &toml_text)?);
             let knobs = point.get_ref().knobs.as_ref();
-            let line = knobs.map(|k| place.line(k.span().start));
+            let line = knobs.map(|k| toml_text.line(k.span().start));
             file.unchecked.knobs.push(line);
         }
         for (key, value) in &raw.settings {
-            file.setting(&place, key, value)?;
+            file.setting(&toml_text, key, value)?;
         }
         for (key, value) in &raw.vary {
-            file.vary(&place, key, value)?;
+            file.vary(&toml_text, key, value)?;
         }
         for (key, value) in &raw.fix {
-            file.fix(&place, key, value)?;
+            file.fix(&toml_text, key, value)?;
         }
-        agree(&file.sweep, &place)?;
+        agree(&file.sweep, &toml_text)?;
         file.settings.extend(points::settings(&file.sweep.points));
         Ok(file)
     }
 
     fn setting(
         &mut self,
-        place: &SweepText<'_>,
+        toml_text: &SweepText<'_>,
         key: &Spanned<String>,
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
@@ -200,21 +200,21 @@ impl SweepFile {
             .find(|s| s.key == name && !["sweep", "config"].contains(&s.key))
         else {
             let close = closest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
-            return Err(place.wrong(
+            return Err(toml_text.wrong(
                 key.span().start,
                 format!("unknown setting `{name}`{}", near(&close)),
                 "`opcollect --print-config` lists all",
             ));
         };
         self.settings
-            .insert(setting.key, texts(place, setting, value)?);
+            .insert(setting.key, texts(toml_text, setting, value)?);
         Ok(())
     }
 }
 
 /// A setting's value as the texts that the command line would have.
 pub(super) fn texts(
-    place: &SweepText<'_>,
+    toml_text: &SweepText<'_>,
     setting: &Setting,
     value: &Spanned<Value>,
 ) -> Result<Vec<String>, SweepError> {
@@ -223,7 +223,7 @@ pub(super) fn texts(
         .map_err(|wrong| {
             let problem = format!("`{}` is {}", setting.key, wrong.found);
             let next = format!("give {}", wrong.expected);
-            place.wrong(value.span().start, problem, &next)
+            toml_text.wrong(value.span().start, problem, &next)
         })
 }
 

@@ -46,10 +46,10 @@ pub(super) type RawPoint = opdata::contract::points::ChosenPoint<Spanned<String>
 /// Refuses files of another version.
 pub(super) fn check_version(
     version: Option<&Spanned<u64>>,
-    place: &SweepText<'_>,
+    toml_text: &SweepText<'_>,
 ) -> Result<(), SweepError> {
     match version {
-        Some(version) if *version.get_ref() != POINTS_VERSION => Err(place.wrong(
+        Some(version) if *version.get_ref() != POINTS_VERSION => Err(toml_text.wrong(
             version.span().start,
             format!(
                 "the points have version {}, and this program reads version {POINTS_VERSION}",
@@ -64,11 +64,11 @@ pub(super) fn check_version(
 /// A point of the file, checked.
 pub(super) fn read(
     point: &Spanned<RawPoint>,
-    place: &SweepText<'_>,
+    toml_text: &SweepText<'_>,
 ) -> Result<ChosenPoint, SweepError> {
     let raw = point.get_ref();
     if raw.threads.is_empty() || raw.threads.contains(&0) {
-        return Err(place.wrong(
+        return Err(toml_text.wrong(
             point.span().start,
             format!(
                 "a point of {} has no number of threads from 1 up",
@@ -81,9 +81,9 @@ pub(super) fn read(
         None => ScheduleSpec::Default,
         Some(knobs) => {
             let choice: Choice = serde_json::from_str(knobs.get_ref())
-                .map_err(|error| place.wrong(knobs.span().start, no_knobs(&error), AGAIN))?;
+                .map_err(|error| toml_text.wrong(knobs.span().start, no_knobs(&error), AGAIN))?;
             if choice.is_without_template() {
-                return Err(place.wrong(
+                return Err(toml_text.wrong(
                     knobs.span().start,
                     "these knobs alone do not make a schedule".to_owned(),
                     "give knobs of the space template, or none for the default schedule",
@@ -139,8 +139,8 @@ pub(super) fn settings(points: &[ChosenPoint]) -> BTreeMap<&'static str, Vec<Str
 }
 
 /// Checks what else the file says against its points.
-pub(super) fn agree(sweep: &Sweep, place: &SweepText<'_>) -> Result<(), SweepError> {
-    let wrong = |problem: &str, next| Err(place.wrong(0, problem.to_owned(), next));
+pub(super) fn agree(sweep: &Sweep, toml_text: &SweepText<'_>) -> Result<(), SweepError> {
+    let wrong = |problem: &str, next| Err(toml_text.wrong(0, problem.to_owned(), next));
     let draws = sweep.schedules > 0
         || sweep.max_points.is_some()
         || !sweep.operators.is_empty()

@@ -28,9 +28,9 @@ impl Unchecked {
     }
 
     /// The factor of the schedule that a key names.
-    pub fn factor(&mut self, place: &SweepText<'_>, key: &Spanned<String>) -> Factor {
+    pub fn factor(&mut self, toml_text: &SweepText<'_>, key: &Spanned<String>) -> Factor {
         let factor = Factor::from(key.get_ref().as_str());
-        let line = place.line(key.span().start);
+        let line = toml_text.line(key.span().start);
         self.factors.push((factor.clone(), line));
         factor
     }

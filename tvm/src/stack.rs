@@ -1,0 +1,124 @@
+//! Small buffers on the stack of a CPU.
+//!
+//! TVM 0.27 keeps a buffer below 1 KiB on the stack, from where LLVM moves it into registers. For a larger one it asks its
+//! runtime for a workspace, so a tile of 24 vectors of 64 bytes was stored, loaded and stored again. A mark keeps every
+//! buffer that registers can hold on the stack.
+
+use crate::call::{Obj, array, call, elements, field, int, map, none, text};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::inspect::allocation;
+use crate::ir::{IrModule, is_prim_func, type_key};
+
+/// Bytes of the largest register file of a CPU: 32 vector registers of 64 bytes (AVX-512; Intel's Software Developer's
+/// Manual, volume 1, chapter 15).
+const REGISTER_FILE_BYTES: i64 = 32 * 64;
+/// The mark of an allocation that `tirx.transform.LowerTVMBuiltin` leaves to the code generator
+/// (`tirx::transform::kDisableLowerTVMBuiltin`).
+const MARK: &str = "disable_lower_builtin";
+
+/// The module with its small buffers marked. For modules whose buffers are flat and shared.
+///
+/// # Errors
+/// TVM's.
+pub(crate) fn keep_small_buffers(module: &Obj) -> Result<Obj> {
+    let mut functions = IrModule {
+        handle: module.clone(),
+    }
+    .entries()?;
+    let mut changed = false;
+    for (_, function) in &mut functions {
+        if !is_prim_func(function) {
+            continue;
+        }
+        let of_function = |name: &str| field(function, name);
+        if let Some(body) = marked(&of_function("body")?)? {
+            let parts = [
+                of_function("params")?,
+                of_function("ret_type")?,
+                of_function("attrs")?,
+            ];
+            *function = call(
+                "tirx.PrimFunc",
+                &[&parts[0], &body, &parts[1], &parts[2], &none()],
+            )?;
+            changed = true;
+        }
+    }
+    match changed {
+        true => Ok(IrModule::of_functions(&functions)?.handle),
+        false => Ok(module.clone()),
+    }
+}
+
+/// The statement with its small buffers marked; nothing if it has none.
+fn marked(statement: &Obj) -> Result<Option<Obj>> {
+    let part = |name: &str| field(statement, name);
+    match type_key(statement) {
+        Some("tirx.SeqStmt") => {
+            let mut parts = elements(&part("seq")?)?;
+            let mut changed = false;
+            for part in &mut parts {
+                if let Some(other) = marked(part)? {
+                    *part = other;
+                    changed = true;
+                }
+            }
+            match changed {
+                true => call("tirx.SeqStmt", &[&array(&parts)?, &part("span")?]).map(Some),
+                false => Ok(None),
+            }
+        }
+        Some("tirx.For") => rebuilt(
+            statement,
+            &[
+                "loop_var",
+                "min",
+                "extent",
+                "kind",
+                "body",
+                "thread_binding",
+                "annotations",
+                "step",
+            ],
+        ),
+        Some("tirx.AttrStmt") => rebuilt(statement, &["node", "attr_key", "value", "body"]),
+        Some("tirx.IfThenElse") => rebuilt(statement, &["condition", "then_case", "else_case"]),
+        Some("tirx.AllocBuffer") => match allocation(statement)?.1 {
+            Some(bytes) if bytes <= REGISTER_FILE_BYTES => {
+                let yes = call("ir.IntImm", &[&DType::Bool.object(), &int(1), &none()])?;
+                let marks = map([(&text(MARK), &yes)])?;
+                call(
+                    "tirx.AllocBuffer",
+                    &[&part("buffer")?, &marks, &part("span")?],
+                )
+                .map(Some)
+            }
+            _ => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// A statement made again of its fields, in the order of its constructor, with the small buffers of those that are
+/// statements marked; nothing if there are none.
+fn rebuilt(statement: &Obj, fields: &[&str]) -> Result<Option<Obj>> {
+    let mut parts = Vec::new();
+    let mut changed = false;
+    for name in fields {
+        let part = field(statement, name)?;
+        match marked(&part)? {
+            Some(other) => {
+                parts.push(other);
+                changed = true;
+            }
+            None => parts.push(part),
+        }
+    }
+    if !changed {
+        return Ok(None);
+    }
+    parts.push(field(statement, "span")?);
+    let parts: Vec<&Obj> = parts.iter().collect();
+    call(type_key(statement).unwrap_or_default(), &parts).map(Some)
+}
