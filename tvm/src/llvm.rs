@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tvm_ffi::{Array, Map, String as Text};
+use tvm_ffi::{Array, String as Text};
 
 use crate::call::{call, value};
 use crate::error::Result;
@@ -46,16 +46,10 @@ pub fn features_of_cpus() -> Result<Vec<String>> {
 /// # Errors
 /// TVM cannot be loaded.
 pub fn target_has(target: &Target, feature: &str) -> Result<bool> {
-    Ok(features(target.json())?.contains(feature))
+    Ok(target.cpu_features()?.contains(feature))
 }
 
 /// The features that are on for a target.
 fn features(target: &Value) -> Result<BTreeSet<String>> {
-    const NAME: &str = "target.llvm_get_cpu_features";
-    let target = Target::new(target)?;
-    let features: Map<Text, Text> = value(NAME, call(NAME, &[&target.handle])?)?;
-    Ok(features
-        .keys()
-        .map(|name| name.as_str().to_owned())
-        .collect())
+    Target::new(target)?.cpu_features()
 }

@@ -4,7 +4,10 @@
 //! by current TVM. A target of a device that cannot run a program by itself, such as a GPU, has a host: the target of
 //! the code that starts its kernels.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+use tvm_ffi::{Map, String as Text};
 
 use crate::call::{Obj, call, text, value};
 use crate::device::DeviceKind;
@@ -87,9 +90,30 @@ impl Target {
     /// # Errors
     /// The target is not an LLVM one.
     pub fn vector_width_bits(&self) -> Result<u32> {
+        let features = self.cpu_features()?;
+        let has = |name: &str| features.contains(name);
+        // TVM 0.27 answers 512 for every x86 processor, those with AVX2 alone among them.
+        if has("sse2") {
+            return Ok(match (has("avx512f"), has("avx")) {
+                (true, _) => 512,
+                (false, true) => 256,
+                (false, false) => 128,
+            });
+        }
         const NAME: &str = "target.llvm_get_vector_width";
         let bits: i64 = value(NAME, call(NAME, &[&self.handle])?)?;
         Ok(bits.max(0) as u32)
+    }
+
+    /// The features that are on for this target, by LLVM's names.
+    ///
+    /// # Errors
+    /// The target is not an LLVM one.
+    pub(crate) fn cpu_features(&self) -> Result<BTreeSet<String>> {
+        const NAME: &str = "target.llvm_get_cpu_features";
+        let features: Map<Text, Text> = value(NAME, call(NAME, &[&self.handle])?)?;
+        let names = features.keys();
+        Ok(names.map(|name| name.as_str().to_owned()).collect())
     }
 }
 
