@@ -145,6 +145,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn vectors_are_as_wide_as_the_features_say() {
+        let cpus = [("x86-64", 128), ("x86-64-v3", 256), ("x86-64-v4", 512)];
+        for (cpu, bits) in cpus {
+            let target = Target::llvm(cpu, 1).unwrap();
+            assert_eq!(target.vector_width_bits().unwrap(), bits, "{cpu}");
+        }
+        let narrowed = json!({ "kind": "llvm", "mcpu": "x86-64-v4", "mattr": ["-avx512f"] });
+        let narrowed = Target::new(&narrowed).unwrap();
+        assert_eq!(narrowed.vector_width_bits().unwrap(), 256);
+    }
+
+    #[test]
     fn a_cpu_target_is_its_own_host_and_a_gpu_target_needs_one() {
         let cpu = Target::llvm("x86-64-v3", 2).unwrap();
         assert_eq!(

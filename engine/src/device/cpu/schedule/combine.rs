@@ -25,7 +25,9 @@ pub(super) enum Shape {
     /// A contraction that other algorithms can compute too.
     Convolution {
         of: Convolution,
+        /// The direct one: what its combinations are checked against, and its suggested knobs.
         direct: Box<Shape>,
+        knobs: ContractionKnobs,
         registers: VectorUnit,
     },
     Rows {
@@ -62,9 +64,13 @@ pub(super) fn combine(
     if let Shape::Convolution {
         of,
         direct,
+        knobs,
         registers,
     } = shape
     {
+        if settings.is_empty() {
+            return Ok(base.clone());
+        }
         let (of_algorithm, others): (Vec<_>, Vec<_>) = settings
             .iter()
             .copied()
@@ -74,7 +80,7 @@ pub(super) fn combine(
             word(Algorithm::ALL, Algorithm::word, setting).ok_or_else(wrong)
         });
         return match named.transpose()?.unwrap_or_default() {
-            Algorithm::Direct => combine(base, direct, &others),
+            Algorithm::Direct => combine(&Knobs::Contraction(knobs.clone()), direct, &others),
             algorithm => {
                 let blocks = others.iter().find_map(|(dimension, setting)| {
                     let FactorValue::Number(blocks) = setting else {

@@ -98,7 +98,8 @@ impl Knobs {
 type Suggestion = fn(&Schedule, VectorUnit) -> Result<Knobs>;
 
 /// From the most to the least specific.
-const SUGGESTIONS: [Suggestion; 6] = [
+const SUGGESTIONS: [Suggestion; 7] = [
+    |s, unit| algorithm::suggested(s, unit).map(Knobs::Convolution),
     |s, unit| partial::suggested(s, unit).map(Knobs::Partial),
     |s, unit| rows::suggested(s, unit).map(Knobs::Rows),
     // The epilogue computed at the register tile, paddings at the parallel loop.
@@ -170,9 +171,15 @@ impl Templates for CpuTemplates {
 
     fn space(&self, function: &PrimFunc) -> Result<Space> {
         let base = default_schedule(function, self, 0)?.choice;
-        let Ok(knobs) = Knobs::of(&base) else {
+        let Ok(mut knobs) = Knobs::of(&base) else {
             return Ok(Space::fixed(base));
         };
+        if matches!(knobs, Knobs::Convolution(_)) {
+            // What varies is the direct convolution; its space has the other algorithms.
+            let s = Schedule::new(function, 0)?;
+            let direct = contraction::suggested(&s, self.unit, Epilogue::Tile, Padding::Root)?;
+            knobs = Knobs::Contraction(direct);
+        }
         let (shape, dimensions) = space::dimensions(function, self.unit, &knobs)?;
         Space::with_shape(base, dimensions, &shape).map_err(|e| unfit(&e.to_string()))
     }

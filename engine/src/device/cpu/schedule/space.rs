@@ -21,7 +21,7 @@ const MAX_CACHE_TILE: i64 = 32;
 /// Largest inner reduction tile offered.
 const MAX_REDUCTION_TILE: i64 = 128;
 
-/// What can be varied of `function`, whose default schedule is `base`, and what combinations are checked against.
+/// What can be varied of `function`, whose schedule is `base` where nothing is, and what combinations are checked against.
 ///
 /// # Errors
 /// TVM's.
@@ -46,6 +46,7 @@ pub(super) fn dimensions(
                     let of = Shape::Convolution {
                         of,
                         direct: Box::new(shape),
+                        knobs: knobs.clone(),
                         registers: unit,
                     };
                     (of, dimensions)

@@ -22,27 +22,40 @@ const PIXEL: usize = 2;
 /// in stretches: a part of a second-level cache.
 const STRETCH_BYTES: i64 = 128 << 10;
 
-/// The schedule: a tile of output channels times vectors of pixels.
+/// The schedule: a tile of output channels times vectors of pixels. Returns the knobs, which `choose` takes for the
+/// convolution.
 ///
 /// # Errors
-/// The convolution is not one of 1×1 windows over all pixels, or TVM's.
-pub(super) fn schedule(s: &Schedule, unit: VectorUnit, knobs: &ConvolutionKnobs) -> Result<()> {
-    let (parts, anchor, channels) = flattened(s)?;
+/// The convolution is not one of 1×1 windows over all pixels, what `choose` says, or TVM's.
+pub(super) fn schedule(
+    s: &Schedule,
+    unit: VectorUnit,
+    choose: impl FnOnce(&Convolution) -> Result<ConvolutionKnobs>,
+) -> Result<ConvolutionKnobs> {
+    let mut parts = prepare(s)?;
+    let of = match &parts.reductions[..] {
+        [anchor] => Convolution::of(&anchor.info).filter(Convolution::is_pointwise),
+        _ => None,
+    };
+    let of = of.filter(|_| parts.paddings.is_empty());
+    let of = of.ok_or_else(|| unfit("no convolution of 1×1 windows over all pixels"))?;
+    let chosen = choose(&of)?;
+    let anchor = flattened(s, &mut parts)?;
     let [outputs, pixels] = [CHANNEL, PIXEL].map(|axis| anchor.info.iters[axis].extent);
     let name = |axis: usize| anchor.info.iters[axis].name.clone();
     let length = vector_length(pixels, unit);
-    let tile = length * knobs.vector_blocks;
-    if knobs.columns < 1 || tile < 1 || outputs % knobs.columns != 0 || pixels % tile != 0 {
+    let tile = length * chosen.vector_blocks;
+    if chosen.columns < 1 || tile < 1 || outputs % chosen.columns != 0 || pixels % tile != 0 {
         return Err(unfit("a tile that does not divide channels or pixels"));
     }
-    let (tiles, groups) = (pixels / tile, outputs / knobs.columns);
-    let most = (STRETCH_BYTES / (4 * channels * tile)).min(tiles * groups / PARALLEL_PIECES);
+    let (tiles, groups) = (pixels / tile, outputs / chosen.columns);
+    let most = (STRETCH_BYTES / (4 * of.channels * tile)).min(tiles * groups / PARALLEL_PIECES);
     let order = [BATCH, PIXEL, CHANNEL];
     let knobs = ContractionKnobs {
         vector_axis: Some(name(PIXEL)),
         vector_length: length,
-        vector_blocks: knobs.vector_blocks,
-        tile: vec![(name(CHANNEL), knobs.columns)],
+        vector_blocks: chosen.vector_blocks,
+        tile: vec![(name(CHANNEL), chosen.columns)],
         cache_tile: vec![(name(PIXEL), most_that_divides(tiles, most))],
         reduction_tile: Vec::new(),
         loop_order: order.map(name).to_vec(),
@@ -54,7 +67,8 @@ pub(super) fn schedule(s: &Schedule, unit: VectorUnit, knobs: &ConvolutionKnobs)
         padding: Default::default(),
         cache_write: Default::default(),
     };
-    contraction::apply(s, &parts, &anchor, knobs, unit).map(drop)
+    contraction::apply(s, &parts, &anchor, knobs, unit)?;
+    Ok(chosen)
 }
 
 /// Lanes of a vector of pixels: as many as a register has, or the most that divide the pixels.
@@ -62,15 +76,10 @@ pub(super) fn vector_length(pixels: i64, unit: VectorUnit) -> i64 {
     most_that_divides(pixels, unit.lanes())
 }
 
-/// The operator's parts and the image's channels, rows fused in the reduction, in its sums and in what is done with them.
-fn flattened(s: &Schedule) -> Result<(Parts, Part, i64)> {
-    let mut parts = prepare(s)?;
+/// Fuses the rows of the image in the reduction, in its sums and in what is done with them. Returns the reduction.
+fn flattened(s: &Schedule, parts: &mut Parts) -> Result<Part> {
     let [anchor] = &parts.reductions[..] else {
         return Err(unfit("not exactly one reduction"));
-    };
-    let of = Convolution::of(&anchor.info).filter(Convolution::is_pointwise);
-    let Some(of) = of.filter(|_| parts.paddings.is_empty()) else {
-        return Err(unfit("no convolution of 1×1 windows over all pixels"));
     };
     let block = anchor.block.clone();
     let tail = match parts.tail.take() {
@@ -98,5 +107,5 @@ fn flattened(s: &Schedule) -> Result<(Parts, Part, i64)> {
         Ok(Part { block, info })
     };
     parts.tail = Some(part(tail)?);
-    Ok((parts, part(block)?, of.channels))
+    part(block)
 }
