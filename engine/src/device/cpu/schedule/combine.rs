@@ -27,7 +27,7 @@ pub(super) enum Shape {
         of: Convolution,
         /// The direct one: what its combinations are checked against, and its suggested knobs.
         direct: Box<Shape>,
-        knobs: ContractionKnobs,
+        knobs: Box<ContractionKnobs>,
         registers: VectorUnit,
     },
     Rows {
@@ -80,7 +80,7 @@ pub(super) fn combine(
             word(Algorithm::ALL, Algorithm::word, setting).ok_or_else(wrong)
         });
         return match named.transpose()?.unwrap_or_default() {
-            Algorithm::Direct => combine(&Knobs::Contraction(knobs.clone()), direct, &others),
+            Algorithm::Direct => combine(&Knobs::Contraction(*knobs.clone()), direct, &others),
             algorithm => {
                 let blocks = others.iter().find_map(|(dimension, setting)| {
                     let FactorValue::Number(blocks) = setting else {

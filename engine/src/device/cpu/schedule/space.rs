@@ -46,7 +46,7 @@ pub(super) fn dimensions(
                     let of = Shape::Convolution {
                         of,
                         direct: Box::new(shape),
-                        knobs: knobs.clone(),
+                        knobs: Box::new(knobs.clone()),
                         registers: unit,
                     };
                     (of, dimensions)
