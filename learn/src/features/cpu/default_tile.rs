@@ -6,13 +6,20 @@
 //! known without looking at the program.
 
 use opdata::{LoopKind, Row};
-use opmodels::tile::{Tile, VectorExtent, VectorUnit, pieces};
+use opmodels::tile::{PixelTile, Tile, VectorExtent, VectorUnit, pieces};
 
 use crate::features::cpu::nest::{CpuNest, RegisterTile};
+use crate::features::cpu::own;
+use crate::features::knobs::Knobs;
 use crate::features::operator::{Class, Operator};
 
 /// The nest under the default schedule, where it is known.
 pub(super) fn nest(row: &Row, operator: &Operator, unit: VectorUnit) -> Option<CpuNest> {
+    if let Some(tile) = pixel_tile(row, operator, unit) {
+        let [width, blocks, lanes] = [tile.columns, tile.vector_blocks, unit.lanes()];
+        let nest = own::along_pixels(operator, width as f64, blocks as f64, lanes as f64);
+        return Some(nest);
+    }
     let tile = tile(row, operator.class, unit)?;
     let tile = RegisterTile {
         vector: tile.vector_length as f64,
@@ -20,6 +27,24 @@ pub(super) fn nest(row: &Row, operator: &Operator, unit: VectorUnit) -> Option<C
         broadcast: tile.reusing.iter().product::<i64>() as f64,
     };
     Some(tile.nest(operator))
+}
+
+/// The tile of a convolution of 1×1 windows over whole vectors of pixels. Rows from before 2026-11-26 have another one,
+/// which they name.
+fn pixel_tile(row: &Row, o: &Operator, unit: VectorUnit) -> Option<PixelTile> {
+    let recorded = Knobs::read(row.schedule_knobs.as_ref());
+    let is_pointwise = o.class == Class::Conv
+        && o.window == 1.0
+        && o.stride == 1.0
+        && (o.in_height, o.in_width) == (o.out_height, o.out_width)
+        && row.loop_nest.as_ref()?.0.len() == 7;
+    if !is_pointwise || recorded.contraction().is_some() {
+        return None;
+    }
+    let run = packed(row.weight_layout.as_deref()?)?;
+    let outputs = pieces(o.columns as i64, run).saturating_mul(run);
+    let pixels = (o.out_height * o.out_width) as i64;
+    PixelTile::suggested(o.in_channels as i64, outputs, pixels, unit)
 }
 
 fn tile(row: &Row, class: Class, unit: VectorUnit) -> Option<Tile> {
@@ -114,6 +139,25 @@ mod tests {
                 "{spatial:?}"
             );
         }
+    }
+
+    #[test]
+    fn one_by_one_windows_have_vectors_of_pixels_unless_a_row_says_otherwise() {
+        let tile_of = |input, shape, knobs: &str| {
+            let mut row = crate::testing::conv_row(input, shape, knobs);
+            row.weight_layout = Some("OIHW16o".to_owned());
+            let operator = Operator::of_row(&row);
+            let tile = pixel_tile(&row, &operator, VectorUnit::of_width(512, true))?;
+            Some((tile.columns, tile.vector_blocks))
+        };
+        assert_eq!(tile_of([1, 64, 56, 56], [256, 1, 1], "{}"), Some((8, 2)));
+        assert_eq!(tile_of([1, 256, 56, 56], [64, 1, 1], "{}"), Some((16, 1)));
+        // No whole vectors, a stride, a window, and a row of another schedule.
+        assert_eq!(tile_of([1, 64, 14, 14], [256, 1, 1], "{}"), None);
+        assert_eq!(tile_of([1, 64, 56, 56], [256, 1, 2], "{}"), None);
+        assert_eq!(tile_of([1, 64, 56, 56], [256, 3, 1], "{}"), None);
+        let direct = r#"{"template":"contraction","vector_length":16,"vector_blocks":2,"tile":[["xx",8]],"loop_order":["xx"],"fused_outer":1}"#;
+        assert_eq!(tile_of([1, 64, 56, 56], [256, 1, 1], direct), None);
     }
 
     #[test]

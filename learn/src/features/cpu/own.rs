@@ -46,8 +46,23 @@ pub(super) fn tiled(o: &Operator, row: &Row, knobs: &Knobs) -> Option<CpuNest> {
     })
 }
 
+/// A convolution of 1×1 windows with vectors of `lanes` pixels, `blocks` of them beside `width` output channels.
+pub(super) fn along_pixels(o: &Operator, width: f64, blocks: f64, lanes: f64) -> CpuNest {
+    let tiles = ceil_div(o.columns, width);
+    let groups = ceil_div(o.batch * o.out_height * o.out_width, lanes * blocks);
+    let product = Product {
+        rows: [tiles, 1.0, width],
+        columns: [groups, blocks, lanes],
+        depth: [1.0, o.depth],
+    };
+    CpuNest {
+        parallel: groups * tiles,
+        ..product.nest(o, Template::PackedDense)
+    }
+}
+
 /// This project's convolutions by another algorithm than the direct one: the product between the transforms (Winograd), or
-/// of all windows (im2col), or of the pixels themselves (1×1 windows).
+/// of all windows (im2col), or of the pixels themselves ([`along_pixels`]).
 pub(super) fn by_products(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     /// Output channels in a vector, as the importer packs weights.
     const LANES: f64 = 16.0;
@@ -61,13 +76,11 @@ pub(super) fn by_products(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let places = outputs.map_or(1.0, |outputs| (outputs + o.kernel_height - 1.0).powi(2));
     let pixels = o.batch * along(o.out_height) * along(o.out_width);
     let (width, blocks) = (knobs.number("columns")?, knobs.number("vector_blocks")?);
-    // Vectors along the pixels: they take the channels' place.
-    let (rows, columns) = match algorithm {
-        "pixels" => (o.columns, pixels),
-        _ => (pixels, o.columns),
-    };
-    let tiles = ceil_div(rows, width);
-    let groups = ceil_div(columns, LANES * blocks);
+    if algorithm == "pixels" {
+        return Some(along_pixels(o, width, blocks, LANES));
+    }
+    let tiles = ceil_div(pixels, width);
+    let groups = ceil_div(o.columns, LANES * blocks);
     let product = Product {
         rows: [tiles, 1.0, width],
         columns: [groups, blocks, LANES],

@@ -13,7 +13,7 @@ mod product;
 mod winograd;
 
 use opdata::contract::knobs::{Algorithm, ConvolutionKnobs};
-use opmodels::tile::{VectorUnit, divisors_up_to};
+use opmodels::tile::{PixelTile, VectorUnit, greatest_divisor};
 use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::{Access, IterKind};
 use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt};
@@ -127,31 +127,33 @@ impl Convolution {
     fn is_pointwise(&self) -> bool {
         /// Half a vector of AVX-512 leaves half of the arithmetic; less is not worth it.
         const FEWEST_LANES: i64 = 8;
-        let pixels: i64 = self.output.iter().product();
         self.window == [1, 1]
             && self.stride == [1, 1]
             && self.image == self.output
-            && pixels % FEWEST_LANES == 0
+            && self.pixels() % FEWEST_LANES == 0
+    }
+
+    /// Pixels of an output image.
+    fn pixels(&self) -> i64 {
+        self.output.iter().product()
     }
 
     /// The knobs of an algorithm with this many vectors of output channels side by side.
     pub fn knobs(&self, algorithm: Algorithm, blocks: i64, unit: VectorUnit) -> ConvolutionKnobs {
         if algorithm == Algorithm::Pixels {
-            let pixels = self.output[0] * self.output[1];
-            let vectors = pixels / pixels::vector_length(pixels, unit);
-            let vector_blocks = most_that_divides(vectors, blocks);
-            let sums = product::sums(unit) / vector_blocks;
+            let (outputs, pixels) = (self.vectors * self.lanes, self.pixels());
+            let tile = PixelTile::with_blocks(blocks, outputs, pixels, unit);
             return ConvolutionKnobs {
                 algorithm,
-                columns: most_that_divides(self.vectors * self.lanes, sums),
-                vector_blocks,
+                columns: tile.columns,
+                vector_blocks: tile.vector_blocks,
             };
         }
         let columns = match winograd::outputs(algorithm) {
             Some(outputs) => winograd::Tiles::of(self, outputs).count(),
             None => self.batch * self.output[0] * self.output[1],
         };
-        let vector_blocks = most_that_divides(self.vectors, blocks);
+        let vector_blocks = greatest_divisor(self.vectors, blocks);
         ConvolutionKnobs {
             algorithm,
             columns: product::width(columns, vector_blocks * self.lanes, unit),
@@ -167,25 +169,15 @@ impl Convolution {
 /// The operator is no such convolution, or TVM's.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<ConvolutionKnobs> {
     pixels::schedule(s, unit, |of| {
-        let pixels = of.output.iter().product();
-        if pixels::vector_length(pixels, unit) < unit.lanes() {
-            return Err(unfit("vectors of pixels that are not whole"));
-        }
-        // Two vectors of pixels halve the loads of weights and double the runs that are written. With AVX-512, where loads
-        // keep up, one is 2 to 7 % faster if there is less to write than to read (Zen 4, 2026-11-26).
-        let mostly_reads = of.vectors * of.lanes <= of.channels;
-        let blocks = if unit.bits >= 512 && mostly_reads {
-            1
-        } else {
-            2
-        };
-        Ok(of.knobs(Algorithm::Pixels, blocks, unit))
+        let outputs = of.vectors * of.lanes;
+        let tile = PixelTile::suggested(of.channels, outputs, of.pixels(), unit);
+        let tile = tile.ok_or_else(|| unfit("vectors of pixels that are not whole"))?;
+        Ok(ConvolutionKnobs {
+            algorithm: Algorithm::Pixels,
+            columns: tile.columns,
+            vector_blocks: tile.vector_blocks,
+        })
     })
-}
-
-/// The largest divisor of `extent` up to `most`.
-fn most_that_divides(extent: i64, most: i64) -> i64 {
-    divisors_up_to(extent, most).last().unwrap_or(1)
 }
 
 /// The convolution of an operator, if it has one that the algorithms know.

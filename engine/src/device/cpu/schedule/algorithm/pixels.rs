@@ -2,12 +2,12 @@
 //! into one axis, so a tile's sums leave the registers in the output's order.
 
 use opdata::contract::knobs::{ContractionKnobs, ConvolutionKnobs};
-use opmodels::tile::VectorUnit;
+use opmodels::tile::{VectorUnit, greatest_divisor};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Buffer;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
-use super::{Convolution, most_that_divides};
+use super::Convolution;
 use crate::device::cpu::schedule::knobs::PARALLEL_PIECES;
 use crate::device::cpu::schedule::prepare::{Part, Parts, prepare};
 use crate::device::cpu::schedule::{SUMS_SCOPE, contraction};
@@ -43,7 +43,8 @@ pub(super) fn schedule(
     let anchor = flattened(s, &mut parts)?;
     let [outputs, pixels] = [CHANNEL, PIXEL].map(|axis| anchor.info.iters[axis].extent);
     let name = |axis: usize| anchor.info.iters[axis].name.clone();
-    let length = vector_length(pixels, unit);
+    // As many lanes as a register has, or the most that divide the pixels.
+    let length = greatest_divisor(pixels, unit.lanes());
     let tile = length * chosen.vector_blocks;
     if chosen.columns < 1 || tile < 1 || outputs % chosen.columns != 0 || pixels % tile != 0 {
         return Err(unfit("a tile that does not divide channels or pixels"));
@@ -56,7 +57,7 @@ pub(super) fn schedule(
         vector_length: length,
         vector_blocks: chosen.vector_blocks,
         tile: vec![(name(CHANNEL), chosen.columns)],
-        cache_tile: vec![(name(PIXEL), most_that_divides(tiles, most))],
+        cache_tile: vec![(name(PIXEL), greatest_divisor(tiles, most))],
         reduction_tile: Vec::new(),
         loop_order: order.map(name).to_vec(),
         level_order: Default::default(),
@@ -69,11 +70,6 @@ pub(super) fn schedule(
     };
     contraction::apply(s, &parts, &anchor, knobs, unit)?;
     Ok(chosen)
-}
-
-/// Lanes of a vector of pixels: as many as a register has, or the most that divide the pixels.
-pub(super) fn vector_length(pixels: i64, unit: VectorUnit) -> i64 {
-    most_that_divides(pixels, unit.lanes())
 }
 
 /// Fuses the rows of the image in the reduction, in its sums and in what is done with them. Returns the reduction.

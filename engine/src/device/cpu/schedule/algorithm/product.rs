@@ -8,20 +8,13 @@ use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt, Touched, Value};
 
 use super::{each, vector, vectors};
 
-/// Registers left for the operands.
-const SPARE_REGISTERS: i64 = 4;
 /// Most columns of a tile: with more of them the code grows and nothing is saved.
 const MOST_COLUMNS: i64 = 16;
-
-/// Vectors of sums that the registers hold.
-pub(super) fn sums(unit: VectorUnit) -> i64 {
-    i64::from(unit.registers) - SPARE_REGISTERS
-}
 
 /// Columns of a register tile beside `channels` output channels: as few tiles as the registers allow, of equal width as far
 /// as they can be.
 pub(super) fn width(columns: i64, channels: i64, unit: VectorUnit) -> i64 {
-    let most = sums(unit)
+    let most = unit.sums()
         / (channels + unit.lanes() - 1)
             .div_euclid(unit.lanes())
             .max(1);
