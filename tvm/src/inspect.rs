@@ -371,7 +371,7 @@ pub(crate) fn allocation(statement: &Obj) -> Result<(String, Option<i64>)> {
     let shape = elements(&field(&buffer, "shape")?)?;
     let extents: Option<i64> = shape.iter().map(constant).product();
     let scope = string(&field(&buffer, "storage_scope")?)?;
-    Ok((scope, extents.map(|extents| extents * (bits + 7) / 8)))
+    Ok((scope, extents.map(|extents| extents * ((bits + 7) / 8))))
 }
 
 /// A whole number that a block or a loop is marked with.
