@@ -165,7 +165,7 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile for a vector axis, if there is one. `extents` are those of the two innermost axes that reuse what is
+    /// The tile for a vector axis, if there is one. `reusing` has the extents of the two innermost axes that reuse what is
     /// loaded along it (1 where there is none).
     pub fn choose(vector: Option<VectorExtent>, reusing: [i64; 2], unit: VectorUnit) -> Tile {
         let (vector_length, most_blocks) = vector.map_or((1, 1), |axis| lengths(axis, unit));

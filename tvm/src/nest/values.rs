@@ -9,8 +9,8 @@ use crate::libs::Libraries;
 
 /// A buffer of `float32`: a parameter of the function, or memory inside it.
 ///
-/// TVM 0.27 puts memory of a constant size below 1 KiB on a CPU's stack, where LLVM can hold it in registers. For more it
-/// asks its runtime for a workspace.
+/// Memory of a constant size up to 2 KiB is on a CPU's stack, where LLVM can hold it in registers (`crate::stack`). More
+/// than that is a workspace of TVM's runtime.
 #[derive(Debug, Clone)]
 pub struct Buffer(pub(crate) Obj);
 

@@ -46,9 +46,8 @@ pub use opdata::contract::knobs::{
 
 /// Scope of the buffers that hold a tile's sums.
 ///
-/// TVM 0.27 lowers a `local` buffer on a CPU to a call of `TVMBackendAllocWorkspace`, which keeps LLVM from holding it in
-/// registers. A `global` one below 1 KiB goes on the stack, and from there to registers. Only [`dot`] keeps `local`: the
-/// patterns of its intrinsics name that scope.
+/// `global`, as the buffers of the operator itself have it. Only [`dot`] has `local`: the patterns of its intrinsics name
+/// that scope.
 const SUMS_SCOPE: &str = "global";
 
 /// The knobs of a template.

@@ -85,12 +85,15 @@ fn default_schedules_have_the_loops_of_their_template() {
 #[test]
 fn sums_are_no_workspace_of_the_runtime() {
     let target = Target::llvm("x86-64-v4", 2).unwrap();
-    // The last one has 16 vectors of sums: 1 KiB.
     for name in [
         "conv2d_grouped",
         "conv2d_swish",
         "matmul_prime",
+        // 16 vectors of sums: 1 KiB.
         "conv2d_pointwise_plain",
+        // Sums of scope `local`.
+        "qconv2d",
+        "qdense",
     ] {
         let (function, _) = operator(name);
         let scheduled = default_schedule(&function, &templates(&target), 0).unwrap();
