@@ -108,18 +108,7 @@ pub(crate) fn with_body(
             &none(),
         ],
     )?;
-    let of_function = |name: &str| field(&function.handle, name);
-    let handle = call(
-        "tirx.PrimFunc",
-        &[
-            &of_function("params")?,
-            &realized(&block, &[])?.0,
-            &of_function("ret_type")?,
-            &of_function("attrs")?,
-            &none(),
-        ],
-    )?;
-    Ok(PrimFunc { handle })
+    function.with_statement(&realized(&block, &[])?.0)
 }
 
 fn is_block(statement: &Obj, name: &str) -> Result<bool> {

@@ -367,11 +367,14 @@ pub(crate) fn allocation(statement: &Obj) -> Result<(String, Option<i64>)> {
     let buffer = field(&field(statement, "buffer")?, "ty")?;
     let dtype = field(&field(&buffer, "dtype")?, "dtype")?;
     let dtype: tvm_ffi::DLDataType = value("PrimType.dtype", dtype)?;
-    let bits = i64::from(dtype.bits) * i64::from(dtype.lanes);
+    let bits = u64::from(dtype.bits) * u64::from(dtype.lanes);
     let shape = elements(&field(&buffer, "shape")?)?;
     let extents: Option<i64> = shape.iter().map(constant).product();
     let scope = string(&field(&buffer, "storage_scope")?)?;
-    Ok((scope, extents.map(|extents| extents * ((bits + 7) / 8))))
+    Ok((
+        scope,
+        extents.map(|extents| extents * bits.div_ceil(8) as i64),
+    ))
 }
 
 /// A whole number that a block or a loop is marked with.

@@ -207,6 +207,18 @@ impl PrimFunc {
         Ok(PrimFunc { handle })
     }
 
+    /// The same function with another body.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub(crate) fn with_statement(&self, body: &Obj) -> Result<PrimFunc> {
+        let [params, ret_type, attrs] =
+            ["params", "ret_type", "attrs"].map(|name| field(&self.handle, name));
+        let parts = [&params?, body, &ret_type?, &attrs?, &none()];
+        let handle = call("tirx.PrimFunc", &parts)?;
+        Ok(PrimFunc { handle })
+    }
+
     /// The same function without an exported symbol: private to its module.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::call::{Obj, array, call, elements, field, int, map, none, text};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::inspect::allocation;
-use crate::ir::{IrModule, is_prim_func, type_key};
+use crate::ir::{IrModule, PrimFunc, is_prim_func, type_key};
 
 /// Bytes of the largest register file of a CPU: 32 vector registers of 64 bytes (AVX-512; Intel's Software Developer's
 /// Manual, volume 1, chapter 15).
@@ -31,17 +31,11 @@ pub(crate) fn keep_small_buffers(module: &Obj) -> Result<Obj> {
         if !is_prim_func(function) {
             continue;
         }
-        let of_function = |name: &str| field(function, name);
-        if let Some(body) = marked(&of_function("body")?)? {
-            let parts = [
-                of_function("params")?,
-                of_function("ret_type")?,
-                of_function("attrs")?,
-            ];
-            *function = call(
-                "tirx.PrimFunc",
-                &[&parts[0], &body, &parts[1], &parts[2], &none()],
-            )?;
+        if let Some(body) = marked(&field(function, "body")?)? {
+            let whole = PrimFunc {
+                handle: function.clone(),
+            };
+            *function = whole.with_statement(&body)?.handle;
             changed = true;
         }
     }
@@ -57,14 +51,7 @@ fn marked(statement: &Obj) -> Result<Option<Obj>> {
     match type_key(statement) {
         Some("tirx.SeqStmt") => {
             let mut parts = elements(&part("seq")?)?;
-            let mut changed = false;
-            for part in &mut parts {
-                if let Some(other) = marked(part)? {
-                    *part = other;
-                    changed = true;
-                }
-            }
-            match changed {
+            match mark_each(&mut parts)? {
                 true => call("tirx.SeqStmt", &[&array(&parts)?, &part("span")?]).map(Some),
                 false => Ok(None),
             }
@@ -100,22 +87,24 @@ fn marked(statement: &Obj) -> Result<Option<Obj>> {
     }
 }
 
+/// Puts marked statements in the place of those with small buffers; whether there was one.
+fn mark_each(parts: &mut [Obj]) -> Result<bool> {
+    let mut changed = false;
+    for part in parts {
+        if let Some(other) = marked(part)? {
+            *part = other;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
 /// A statement made again of its fields, in the order of its constructor, with the small buffers of those that are
 /// statements marked; nothing if there are none.
 fn rebuilt(statement: &Obj, fields: &[&str]) -> Result<Option<Obj>> {
-    let mut parts = Vec::new();
-    let mut changed = false;
-    for name in fields {
-        let part = field(statement, name)?;
-        match marked(&part)? {
-            Some(other) => {
-                parts.push(other);
-                changed = true;
-            }
-            None => parts.push(part),
-        }
-    }
-    if !changed {
+    let parts = fields.iter().map(|name| field(statement, name));
+    let mut parts: Vec<Obj> = parts.collect::<Result<_>>()?;
+    if !mark_each(&mut parts)? {
         return Ok(None);
     }
     parts.push(field(statement, "span")?);

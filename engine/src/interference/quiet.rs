@@ -49,9 +49,9 @@ pub struct Quiet {
 }
 
 /// Warms up and takes samples until the policy's time is spent. `first` is the time of the first run, `slowdown` the device's slowdown
-/// just before it. Where the policy does not say how many calls a sample has, samples are long enough for their greatest number to last
-/// so long. Where there are fewer quiet ones than the policy's least number, the least disturbed count: they are chosen by the
-/// reference kernel alone, never by their own times.
+/// just before it. If the policy does not set the calls of a sample, samples are long enough for their greatest number to fill that
+/// time. If fewer than the policy's least number are quiet, the least disturbed count: they are chosen by the reference kernel alone,
+/// never by their own times.
 ///
 /// # Errors
 /// The first error of `watched`.

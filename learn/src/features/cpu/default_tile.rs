@@ -32,13 +32,16 @@ pub(super) fn nest(row: &Row, operator: &Operator, unit: VectorUnit) -> Option<C
 /// The tile of a convolution of 1×1 windows over whole vectors of pixels. Rows from before 2026-11-26 have another one,
 /// which they name.
 fn pixel_tile(row: &Row, o: &Operator, unit: VectorUnit) -> Option<PixelTile> {
-    let recorded = Knobs::read(row.schedule_knobs.as_ref());
     let is_pointwise = o.class == Class::Conv
         && o.window == 1.0
         && o.stride == 1.0
         && (o.in_height, o.in_width) == (o.out_height, o.out_width)
         && row.loop_nest.as_ref()?.0.len() == 7;
-    if !is_pointwise || recorded.contraction().is_some() {
+    let names_another = || {
+        let recorded = Knobs::read(row.schedule_knobs.as_ref());
+        recorded.contraction().is_some()
+    };
+    if !is_pointwise || names_another() {
         return None;
     }
     let run = packed(row.weight_layout.as_deref()?)?;

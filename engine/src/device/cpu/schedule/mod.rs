@@ -98,9 +98,9 @@ type Suggestion = fn(&Schedule, VectorUnit) -> Result<Knobs>;
 
 /// From the most to the least specific.
 const SUGGESTIONS: [Suggestion; 7] = [
-    |s, unit| algorithm::suggested(s, unit).map(Knobs::Convolution),
     |s, unit| partial::suggested(s, unit).map(Knobs::Partial),
     |s, unit| rows::suggested(s, unit).map(Knobs::Rows),
+    |s, unit| algorithm::suggested(s, unit).map(Knobs::Convolution),
     // The epilogue computed at the register tile, paddings at the parallel loop.
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Tile, Padding::Near).map(Knobs::Contraction)

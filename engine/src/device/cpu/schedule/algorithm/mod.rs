@@ -142,12 +142,7 @@ impl Convolution {
     pub fn knobs(&self, algorithm: Algorithm, blocks: i64, unit: VectorUnit) -> ConvolutionKnobs {
         if algorithm == Algorithm::Pixels {
             let (outputs, pixels) = (self.vectors * self.lanes, self.pixels());
-            let tile = PixelTile::with_blocks(blocks, outputs, pixels, unit);
-            return ConvolutionKnobs {
-                algorithm,
-                columns: tile.columns,
-                vector_blocks: tile.vector_blocks,
-            };
+            return pixel_knobs(PixelTile::with_blocks(blocks, outputs, pixels, unit));
         }
         let columns = match winograd::outputs(algorithm) {
             Some(outputs) => winograd::Tiles::of(self, outputs).count(),
@@ -171,13 +166,17 @@ pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<ConvolutionKno
     pixels::schedule(s, unit, |of| {
         let outputs = of.vectors * of.lanes;
         let tile = PixelTile::suggested(of.channels, outputs, of.pixels(), unit);
-        let tile = tile.ok_or_else(|| unfit("vectors of pixels that are not whole"))?;
-        Ok(ConvolutionKnobs {
-            algorithm: Algorithm::Pixels,
-            columns: tile.columns,
-            vector_blocks: tile.vector_blocks,
-        })
+        tile.map(pixel_knobs)
+            .ok_or_else(|| unfit("vectors of pixels that are not whole"))
     })
+}
+
+fn pixel_knobs(tile: PixelTile) -> ConvolutionKnobs {
+    ConvolutionKnobs {
+        algorithm: Algorithm::Pixels,
+        columns: tile.columns,
+        vector_blocks: tile.vector_blocks,
+    }
 }
 
 /// The convolution of an operator, if it has one that the algorithms know.
