@@ -30,8 +30,7 @@ pub enum Base {
     Work,
     /// What the busiest unit does one piece after the other, whole rounds counted.
     Serial,
-    /// Cycles of a GPU's blocks, wave by wave; on a CPU instructions of the busiest worker, or the cycles that it takes for
-    /// them.
+    /// Cycles of a GPU's blocks, wave by wave; on a CPU cycles of the busiest worker.
     Steps,
     /// Arithmetic and traffic at the calibrated rates of the machine, and a floor, with fitted factors
     /// (`models::rates`). Each part of the traffic is at the rate of the cache that holds it.
@@ -48,7 +47,7 @@ enum Scheduled {
     Nothing,
     /// What is done one piece after the other.
     Serial,
-    /// That, and the instructions that it takes.
+    /// That, and the cycles of its nominal core.
     Steps,
     /// The cycles that all its arithmetic takes.
     Cycles,
@@ -190,6 +189,16 @@ impl Bases {
     /// Whether its parts depend on a number of cores or multiprocessors that the machine does not tell.
     pub fn asks_for_units(&self) -> bool {
         self.pieces.is_some()
+    }
+
+    /// What a piece of the schedule takes for its work, in steps of 7 %: alike for schedules of one workload that differ only in
+    /// how they divide it. None if that is not known, or if the machine's number of cores is.
+    pub fn pace_of_pieces(&self) -> Option<i64> {
+        let pieces = self.pieces?;
+        let PieceSteps::Round(steps) = pieces.steps else {
+            return None;
+        };
+        Some(((steps / pieces.work).log2() * 10.0).round() as i64)
     }
 
     /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`].

@@ -62,7 +62,7 @@ impl Context {
             .filter(|(_, samples)| samples.len() >= LEAST_SAMPLES);
         Self {
             by_threads: enough
-                .map(|(threads, samples)| (threads, rates::robust(&samples).0))
+                .map(|(threads, samples)| (threads, rates::robust(&samples)))
                 .collect(),
         }
     }

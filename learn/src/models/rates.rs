@@ -34,7 +34,7 @@ const UNITS: [f64; 20] = [
     96.0, 108.0, 120.0, 132.0,
 ];
 /// Samples that these are judged on at most.
-const JUDGED: usize = 1500;
+const JUDGED: usize = 6000;
 
 /// Samples of a machine that its own rates are fitted to, at least.
 const OWN_RATES: usize = 30;
@@ -95,7 +95,7 @@ impl Rates {
 
     /// Fits to some samples how much longer than at best arithmetic and traffic take, and the floor.
     pub fn fit_at_best(dataset: &Dataset, indices: &[usize]) -> Self {
-        Self::with_units(&timed(dataset, indices), Unit::AtBest, None).0
+        Self::with_units(&timed(dataset, indices), Unit::AtBest, None)
     }
 
     /// The same for each machine that has samples enough, by its number.
@@ -118,23 +118,45 @@ impl Rates {
         // Where no point asks for their number, one says what all would.
         let asked = some.iter().any(|(point, ..)| point.bases.asks_for_units());
         let candidates = if asked { &UNITS[..] } else { &UNITS[..1] };
-        let tried = candidates
-            .iter()
-            .map(|&units| Self::with_units(&some, Unit::Counts, Some(units)));
+        let tried = candidates.iter().map(|&units| {
+            let rates = Self::with_units(&some, Unit::Counts, Some(units));
+            (units, rates.error_among_schedules(&some))
+        });
         let best = tried.min_by(|a, b| a.1.total_cmp(&b.1));
-        let units = best.and_then(|(rates, _)| rates.units);
-        Self::with_units(timed, Unit::Counts, units).0
+        Self::with_units(timed, Unit::Counts, best.map(|(units, _)| units))
     }
 
-    /// The rates for a number of units, and the sum of their errors: by size and not by square.
-    fn with_units(timed: &[Timed<'_>], unit: Unit, units: Option<f64>) -> (Self, f64) {
+    /// The rates for a number of units.
+    fn with_units(timed: &[Timed<'_>], unit: Unit, units: Option<f64>) -> Self {
         let samples: Vec<([f64; PARTS], f64, f64)> = timed
             .iter()
             .map(|&(point, time, weight)| (parts(point, unit, units), time, weight))
             .collect();
-        let (rates, cost) = robust(&samples);
-        let fitted = Self { rates, unit, units };
-        (fitted, cost)
+        let rates = robust(&samples);
+        Self { rates, unit, units }
+    }
+
+    /// The sum of the errors of some points. Points of one workload and one tile tell the number of units by how they compare: what
+    /// their errors have in common does not count.
+    fn error_among_schedules(&self, timed: &[Timed<'_>]) -> f64 {
+        let group = |point: &Point| Some((point.workload, point.bases.pace_of_pieces()?));
+        let errors = timed
+            .iter()
+            .map(|(point, time, weight)| (group(point), self.estimate(point) - time, weight));
+        let mut sums: BTreeMap<_, (f64, f64)> = BTreeMap::new();
+        for (group, error, _) in errors.clone() {
+            let (sum, count) = sums.entry(group).or_default();
+            *sum += error;
+            *count += 1.0;
+        }
+        // A point alone counts by half of its error.
+        let common = |group: Option<_>| {
+            let (sum, count) = sums[&group];
+            group.map_or(0.0, |_| sum / (count + 1.0))
+        };
+        errors
+            .map(|(group, error, weight)| weight * (error - common(group)).abs())
+            .sum()
     }
 
     /// Cores or multiprocessors that the samples fit best with, where the machine does not tell its own number.
@@ -156,27 +178,24 @@ pub(super) fn sum<const N: usize>(rates: &[f64; N], parts: &[f64; N]) -> f64 {
     sum.max(1e-3).log2()
 }
 
-/// The rates, 0 and above, of samples with their parts, times (log2 ns) and weights, and the sum of their errors: by size and
-/// not by square.
-pub(super) fn robust<const N: usize>(samples: &[([f64; N], f64, f64)]) -> ([f64; N], f64) {
+/// The rates, 0 and above, of samples with their parts, times (log2 ns) and weights.
+pub(super) fn robust<const N: usize>(samples: &[([f64; N], f64, f64)]) -> [f64; N] {
     let mut weights: Vec<f64> = samples.iter().map(|(_, _, weight)| *weight).collect();
-    let (mut rates, mut cost) = ([0.0; N], 0.0);
+    let mut rates = [0.0; N];
     let relative: Vec<[f64; N]> = samples
         .iter()
         .map(|(parts, time, _)| parts.map(|part| part / time.exp2()))
         .collect();
     for _ in 0..ROUNDS {
         rates = solved(&relative, &weights);
-        cost = 0.0;
         for ((parts, time, weight), current) in samples.iter().zip(&mut weights) {
             let error = sum(&rates, parts) - time;
             // A relative error has no bound above, so that one slow estimate would outweigh all others.
             let slow = error.exp2().max(1.0);
             *current = weight / ((error / USUAL_ERROR).hypot(1.0) * slow);
-            cost += weight * error.abs();
         }
     }
-    (rates, cost)
+    rates
 }
 
 /// Minimises Σ weight · (Σ rate · part − 1)² over rates of 0 and above; the parts are shares of the time.

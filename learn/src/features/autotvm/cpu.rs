@@ -88,8 +88,8 @@ fn packed_dense(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     })
 }
 
-/// `dense_nopack.x86` (vectorised along the reduction) and `batch_matmul.x86` (along the columns).
-fn plain(o: &Operator, along_depth: bool, knobs: &Knobs) -> Option<CpuNest> {
+/// `dense_nopack.x86` and `batch_matmul.x86`, both vectorised along the reduction.
+fn plain(o: &Operator, is_dense: bool, knobs: &Knobs) -> Option<CpuNest> {
     let [rows_outer, rows] = knobs.split::<2>("tile_y", o.rows)?;
     let [columns_outer, columns] = knobs.split::<2>("tile_x", o.columns)?;
     let depth = knobs.split::<2>("tile_k", o.depth)?;
@@ -99,7 +99,7 @@ fn plain(o: &Operator, along_depth: bool, knobs: &Knobs) -> Option<CpuNest> {
         depth,
     };
     let nest = product.nest(o, Template::BatchMatmul);
-    Some(if along_depth {
+    Some(if is_dense {
         CpuNest {
             template: Template::PlainDense,
             vector: depth[1],
@@ -108,8 +108,11 @@ fn plain(o: &Operator, along_depth: bool, knobs: &Knobs) -> Option<CpuNest> {
             ..nest
         }
     } else {
+        // Each output takes its own vector along the reduction, whose lanes lie apart in a buffer of the whole tile.
         CpuNest {
-            broadcast_tile: rows,
+            vector: depth[1],
+            register_tile: rows * columns * depth[1],
+            broadcast_tile: 1.0,
             ..nest
         }
     })

@@ -1,10 +1,11 @@
-//! Kernels of AutoTVM: their loops from the knobs in its logs, and the instructions along them.
+//! Kernels of AutoTVM: their loops from the knobs in its logs, and the cycles along them.
 //!
 //! Follows TVM's schedule templates (TOPI, 0.6 to 0.9). A template is known by the splits that its knobs have. This
 //! program writes no such rows; they come from imported logs.
 
 mod cpu;
 mod gpu;
+pub(super) mod processor;
 mod steps;
 
 use opdata::Row;

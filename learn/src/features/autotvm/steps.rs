@@ -1,63 +1,83 @@
-//! Instructions of one piece of the parallel loop of AutoTVM's CPU kernels, counted along their loop nest, for the
-//! estimate `steps`.
+//! Cycles of one piece of the parallel loop of AutoTVM's CPU kernels, estimated along their loop nest, for the estimate
+//! `steps`.
 //!
-//! A nominal core with vectors of 4 lanes, 16 registers, no fused multiply-add, as TVM generates code for `llvm` without a
-//! processor. What counts is how schedules of one computation compare; the models correct the rest. Of this project's own
-//! kernels cycles are estimated instead ([`crate::features::cpu::cycles`]).
+//! What a step of the reduction takes in one register tile is estimated as for this project's own kernels
+//! ([`crate::features::cpu::cycles`]), on a nominal core of the processor that code was generated for. What counts is how
+//! schedules of one computation compare; the models correct the rest.
 
+use crate::features::cpu::cycles::{FINISH, Step, StepCycles, TILE, load_cycles};
 use crate::features::cpu::nest::{CpuNest, Template};
+use crate::features::machine::Core;
 use crate::features::operator::{Class, Operator};
 
-/// Lanes of a vector.
-const LANES: f64 = 4.0;
-/// Vector registers.
-const REGISTERS: f64 = 16.0;
-/// Instructions that close an iteration: count, compare, jump.
-const LOOP_INSTRUCTIONS: f64 = 3.0;
+/// Cycles for a value of a sum that is read and written by itself: LLVM takes a vector apart whose length is no power of two and
+/// exceeds a register. 26 cycles for 16 lanes, by the inner depth of `dense_pack` (log of a Xeon 8124M, January 2021).
+const APART: f64 = 1.65;
+/// Cycles for a lane of a vector along the reduction, which `dense_nopack` adds up at the end (the same log).
+const LANE: f64 = 1.0;
+/// The same for `batch_matmul`, whose lanes are scattered over a buffer of the whole tile first.
+const SCATTERED_LANE: f64 = 2.0;
 
 impl CpuNest {
-    /// Instructions of one iteration of the parallel loop. None for this project's tiled kernels, and for samples of
+    /// Cycles of one iteration of the parallel loop. None for this project's tiled kernels, and for samples of
     /// MetaSchedule, whose loops are not known well enough.
-    pub(in crate::features) fn task_instructions(&self, operator: &Operator) -> Option<f64> {
-        if matches!(self.template, Template::Sampled | Template::Tiled) {
-            return None;
-        }
-        let steps = self.task_work * self.whole_tiles() / self.register_tile;
-        // A tile's sums are set to zero, read and written; where lanes run along the reduction, they are added up.
-        let along_depth = self.template == Template::PlainDense;
-        let (depth, finish) = if along_depth {
-            (
-                self.depth_outer * self.depth_tile / self.vector,
-                self.register_tile,
-            )
-        } else {
-            (
-                self.depth_outer * self.depth_tile,
-                3.0 * self.vectors() * self.broadcast_tile,
-            )
+    pub(in crate::features) fn autotvm_cycles(
+        &self,
+        operator: &Operator,
+        core: Core,
+    ) -> Option<f64> {
+        let step = self.autotvm_step(operator, core)?;
+        let steps = self.task_work * self.whole_tiles() / (self.vector * self.broadcast_tile);
+        let depth = self.depth_outer * self.depth_tile;
+        let (depth, finish) = match self.template {
+            Template::PlainDense => (depth / self.vector, LANE * self.vector),
+            Template::BatchMatmul => (depth / self.vector, SCATTERED_LANE * self.vector),
+            _ => (depth, FINISH * self.vectors(core)),
         };
-        Some(steps * (self.step_instructions(operator) + finish / depth.max(1.0)))
+        let tile = finish * self.broadcast_tile + TILE;
+        Some(steps * (step.all + tile / depth.max(1.0)))
     }
 
-    /// Vector instructions for one value of the vectorised axis: LLVM widens a length that is no power of two.
-    fn vectors(&self) -> f64 {
-        (self.vector.log2().ceil().exp2() / LANES).ceil()
-    }
-
-    /// Instructions of one step of the reduction in one register tile.
-    fn step_instructions(&self, operator: &Operator) -> f64 {
-        let vectors = self.vectors();
+    /// One step of the reduction in one register tile.
+    pub(in crate::features) fn autotvm_step(
+        &self,
+        operator: &Operator,
+        core: Core,
+    ) -> Option<StepCycles> {
+        let vectors = self.vectors(core);
         let sums = vectors * self.broadcast_tile;
         let loads = match (self.template, operator.class) {
+            (Template::Sampled | Template::Tiled, _) => return None,
             (Template::PlainDense, _) => vectors * (self.width_tile + self.columns_block),
+            (Template::BatchMatmul, _) => 2.0 * vectors,
             // Each output of a depthwise convolution has an input of its own.
             (_, Class::Depthwise) => vectors + sums,
             // A value of the other operand is loaded and spread over the lanes.
-            _ => vectors + 2.0 * self.broadcast_tile,
+            _ => vectors + self.broadcast_tile,
         };
-        // Beside the sums, a vector of each operand is held; what is more is written and read again.
-        let spilled = (sums + vectors.min(2.0) + 1.0 - REGISTERS).max(0.0);
-        2.0 * sums + loads + 2.0 * spilled + LOOP_INSTRUCTIONS / self.unrolled(operator)
+        let (widest, unrolled) = (core.unit.lanes() as f64, self.unrolled(operator));
+        let lanes = self.vector.min(widest).log2().ceil().exp2();
+        let is_fused = core.multiply_adds > widest;
+        let step = Step {
+            sums,
+            lanes,
+            operations: if is_fused { sums } else { 2.0 * sums },
+            loads,
+            loading: loads * load_cycles(lanes),
+            // Beside the sums, a vector of each operand is held.
+            held: sums + vectors.min(2.0) + 1.0,
+            unrolled,
+        };
+        let mut cycles = step.cycles(core);
+        if self.vector > widest && !(self.vector as u64).is_power_of_two() {
+            cycles.all += APART * self.vector * self.broadcast_tile / unrolled;
+        }
+        Some(cycles)
+    }
+
+    /// Vector instructions for one value of the other axes: LLVM widens a length that is no power of two.
+    fn vectors(&self, core: Core) -> f64 {
+        (self.vector.log2().ceil().exp2() / core.unit.lanes() as f64).ceil()
     }
 
     /// Steps of the reduction in one iteration of its innermost loop.
@@ -84,70 +104,72 @@ impl CpuNest {
 mod tests {
     use super::*;
     use crate::features::autotvm::Decode;
+    use crate::features::autotvm::processor::core_of;
     use crate::features::knobs::Knobs;
     use crate::testing::{conv_row, dense_row};
 
-    fn instructions(row: &opdata::Row) -> f64 {
-        let operator = Operator::of_row(row);
+    /// Cycles of a piece of a row's kernel, compiled for a processor.
+    fn cycles(mut row: opdata::Row, processor: &str) -> f64 {
+        row.target_cpu = Some(processor.to_owned());
+        let operator = Operator::of_row(&row);
         let knobs = Knobs::read(row.schedule_knobs.as_ref());
-        CpuNest::decode(&operator, row, &knobs)
-            .unwrap()
-            .task_instructions(&operator)
-            .unwrap()
+        let nest = CpuNest::decode(&operator, &row, &knobs).unwrap();
+        nest.autotvm_cycles(&operator, core_of(&row)).unwrap()
     }
 
-    #[test]
-    fn a_convolution_that_fits_the_registers() {
-        // 2 vectors × 4 outputs: 8 sums. A step: 16 to multiply and add, 2 vectors of weights, 4 inputs loaded and
-        // spread, a third of 3 for the loop. 7 tiles × 16 × 9 steps; 24 more for each tile.
-        let row = |unroll: bool| {
-            conv_row(
-                [1, 16, 28, 28],
-                [16, 3, 1],
-                &format!(
-                    r#"{{"tile_ic":[-1,16],"tile_oc":[-1,8],"tile_ow":[-1,4],"unroll_kw":{unroll}}}"#
-                ),
-            )
-        };
-        let expected = 7.0 * (144.0 * (16.0 + 2.0 + 8.0 + 1.0) + 24.0);
-        assert!((instructions(&row(true)) - expected).abs() < 1e-6);
-        let rolled = 7.0 * (144.0 * (16.0 + 2.0 + 8.0 + 3.0) + 24.0);
-        assert!((instructions(&row(false)) - rolled).abs() < 1e-6);
-    }
-
-    #[test]
-    fn spills_odd_lanes_and_partial_tiles_cost() {
-        let of = |columns: u64, width: u64| {
-            let row = conv_row(
-                [1, 16, 28, 28],
-                [48, 1, 1],
-                &format!(
-                    r#"{{"tile_ic":[-1,16],"tile_oc":[-1,{columns}],"tile_ow":[-1,{width}],"tile_oh":1}}"#
-                ),
-            );
-            instructions(&row) / columns as f64
-        };
-        // 4 vectors × 7 outputs: 28 sums, 15 more values than registers. A step: 56 + 4 + 14 + 30 + 3; 4 tiles of 16
-        // steps, and 84 to finish each. With 2 outputs nothing is spilled: 16 + 4 + 4 + 3, 14 tiles, 24 each.
-        assert!((of(16, 7) - 4.0 * (16.0 * 107.0 + 84.0) / 16.0).abs() < 1e-6);
-        assert!((of(16, 2) - 14.0 * (16.0 * 27.0 + 24.0) / 16.0).abs() < 1e-6);
-        // 12 lanes take 16.
-        assert!((of(12, 2) / of(16, 2) - 16.0 / 12.0).abs() < 1e-9);
-        // 4 tiles of 8 for 28 outputs, as for 32; 4 tiles of 7.
-        assert!((of(4, 8) - 4.0 * (16.0 * 36.0 + 24.0) / 4.0).abs() < 1e-6);
-        assert!((of(4, 7) - 4.0 * (16.0 * 32.0 + 21.0) / 4.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn a_product_along_the_reduction_adds_up_its_lanes() {
-        // 4 vectors of 4 lanes; 1 × 2 outputs: 8 sums, 12 loads, 16 to multiply and add, 3 for the loop; 64 ÷ 16 steps,
-        // then 2 × 16 lanes.
-        let row = dense_row(
-            1,
-            10,
-            64,
-            r#"{"tile_y":[-1,1],"tile_x":[-1,2],"tile_k":[-1,16]}"#,
+    /// A convolution of 1x1 for one row of 28 outputs, `columns` channels and `width` outputs at a time.
+    fn conv(columns: u64, width: u64, processor: &str) -> f64 {
+        let knobs = format!(
+            r#"{{"tile_ic":[-1,16],"tile_oc":[-1,{columns}],"tile_ow":[-1,{width}],"tile_oh":1}}"#
         );
-        assert!((instructions(&row) - (4.0 * (16.0 + 12.0 + 3.0) + 32.0)).abs() < 1e-6);
+        cycles(conv_row([1, 16, 28, 28], [48, 1, 1], &knobs), processor)
+    }
+
+    #[test]
+    fn a_convolution_takes_what_its_processor_has() {
+        // 16 channels × 4 outputs, 7 tiles of 16 steps. SSE: 16 sums in 16 registers, 3 spilled, multiplied and added one after
+        // the other. AVX2: 8 fused sums and 6 loads. AVX-512: 4 sums wait for each other.
+        let tile = |step: f64, vectors: f64| 7.0 * (16.0 * step + FINISH * 4.0 * vectors + TILE);
+        for (processor, step, vectors) in [
+            ("generic", 16.0, 4.0),
+            ("core-avx2", 4.0, 2.0),
+            ("skylake-avx512", 4.0, 1.0),
+        ] {
+            let found = conv(16, 4, processor);
+            assert!(
+                (found - tile(step, vectors)).abs() < 1e-6,
+                "{processor}: {found}"
+            );
+        }
+        // 4 tiles of 8 for 28 outputs, as for 32: 9 loads.
+        let partial = 4.0 * (16.0 * 4.5 + FINISH * 8.0 + TILE);
+        assert!((conv(8, 8, "haswell") - partial).abs() < 1e-6);
+    }
+
+    #[test]
+    fn vectors_of_an_odd_length_are_taken_apart() {
+        // 12 lanes are 16; 48 are 64, and moved one by one.
+        assert_eq!(conv(12, 8, "znver4"), conv(16, 8, "znver4"));
+        let apart = conv(48, 4, "znver4") - conv(64, 4, "znver4");
+        assert!(
+            (apart - 7.0 * 16.0 * APART * 48.0 * 4.0).abs() < 1e-6,
+            "{apart}"
+        );
+    }
+
+    #[test]
+    fn lanes_along_the_reduction_are_brought_together() {
+        // 64 ÷ 16 steps of 2 sums that wait, then 2 × 16 lanes.
+        let knobs = r#"{"tile_y":[-1,1],"tile_x":[-1,2],"tile_k":[-1,16]}"#;
+        let row = dense_row(1, 10, 64, knobs);
+        assert!((cycles(row.clone(), "icelake-server") - (4.0 * 4.0 + 32.0 + TILE)).abs() < 1e-6);
+        // Batched, each output takes its steps alone.
+        let mut batched = row;
+        batched.op_name = "batch_matmul.x86".to_owned();
+        let found = cycles(batched, "icelake-server");
+        assert!(
+            (found - 2.0 * (4.0 * 4.0 + 32.0 + TILE)).abs() < 1e-6,
+            "{found}"
+        );
     }
 }

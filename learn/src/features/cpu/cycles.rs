@@ -26,9 +26,9 @@ const SPILL: f64 = 1.5;
 /// Instructions that close an iteration: count, compare, jump.
 const LOOP_INSTRUCTIONS: f64 = 3.0;
 /// Cycles for a tile beside its steps: its loops, and for each of its vectors.
-const TILE: f64 = 10.0;
+pub(in crate::features) const TILE: f64 = 10.0;
 /// See [`TILE`].
-const FINISH: f64 = 2.0;
+pub(in crate::features) const FINISH: f64 = 2.0;
 /// Values of a whole channel from which on the lanes of a vector add them up.
 const LANES_ADD: f64 = 32.0;
 /// Cycles for each vector of a channel, for each value beyond whole vectors, and for bringing the lanes together: means over
@@ -46,11 +46,58 @@ const GATHERED: [f64; 2] = [2.1, 0.175];
 
 /// What one step of the reduction in a register tile takes, cycles.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct StepCycles {
+pub(in crate::features) struct StepCycles {
     /// All of it.
     pub all: f64,
     /// Its arithmetic alone.
     pub arithmetic: f64,
+}
+
+/// What a core does in one step.
+pub(in crate::features) struct Step {
+    /// Vectors of sums.
+    pub sums: f64,
+    /// Values of a vector.
+    pub lanes: f64,
+    /// Instructions that multiply and add.
+    pub operations: f64,
+    /// Instructions that load.
+    pub loads: f64,
+    /// Cycles that these take.
+    pub loading: f64,
+    /// Vectors held at once.
+    pub held: f64,
+    /// Steps of one iteration of the innermost loop.
+    pub unrolled: f64,
+}
+
+impl Step {
+    /// What it takes: as long as its busiest part.
+    pub(in crate::features) fn cycles(&self, core: Core) -> StepCycles {
+        let spilled = (self.held - f64::from(core.unit.registers)).max(0.0);
+        let arithmetic = self.sums * (self.lanes / core.multiply_adds).max(SHORTEST);
+        let instructions =
+            self.operations + self.loads + 2.0 * spilled + LOOP_INSTRUCTIONS / self.unrolled;
+        let all = [
+            arithmetic,
+            self.loading + SPILL * spilled,
+            instructions / DECODED,
+            LATENCY,
+        ];
+        StepCycles {
+            all: all.into_iter().fold(0.0, f64::max),
+            arithmetic,
+        }
+    }
+}
+
+/// Cycles for loading a vector of some values.
+pub(in crate::features) fn load_cycles(lanes: f64) -> f64 {
+    if lanes > NARROW_LANES {
+        WIDE_LOAD
+    } else {
+        SHORTEST
+    }
 }
 
 /// Vectors of a register tile as LLVM makes them.
@@ -128,11 +175,7 @@ impl CpuNest {
             side_by_side,
         } = Vectors::of(self, core);
         let sums = side_by_side * self.width_tile;
-        let load = if lanes > NARROW_LANES {
-            WIDE_LOAD
-        } else {
-            SHORTEST
-        };
+        let load = load_cycles(lanes);
         let (loads, loading) = match operator.class {
             // Each output has inputs of its own; under a stride they are not side by side, and are loaded one by one.
             Class::Pool | Class::Depthwise if operator.stride > 1.0 => (sums * lanes, sums * lanes),
@@ -142,21 +185,17 @@ impl CpuNest {
                 (loads, loads * load)
             }
         };
-        // Beside the sums, a vector of each operand is held.
-        let held = sums + side_by_side.min(2.0) + 1.0;
-        let spilled = (held - f64::from(core.unit.registers)).max(0.0);
-        let arithmetic = sums * (lanes / core.multiply_adds).max(SHORTEST);
-        let instructions = sums + loads + 2.0 * spilled + LOOP_INSTRUCTIONS / self.unroll.max(1.0);
-        let all = [
-            arithmetic,
-            loading + SPILL * spilled,
-            instructions / DECODED,
-            LATENCY,
-        ];
-        StepCycles {
-            all: all.into_iter().fold(0.0, f64::max),
-            arithmetic,
-        }
+        let step = Step {
+            sums,
+            lanes,
+            operations: sums,
+            loads,
+            loading,
+            // Beside the sums, a vector of each operand is held.
+            held: sums + side_by_side.min(2.0) + 1.0,
+            unrolled: self.unroll.max(1.0),
+        };
+        step.cycles(core)
     }
 }
 

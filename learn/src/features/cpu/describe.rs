@@ -2,7 +2,9 @@
 //!
 //! Lanes and workers are not in an imported log, so what depends on them is given for several widths and counts.
 
+use crate::features::autotvm::processor::core_of;
 use crate::features::cpu::nest::{CpuNest, Template};
+use crate::features::device::Query;
 use crate::features::knobs::Flat;
 use crate::features::list::Values;
 use crate::features::machine::MachineFacts;
@@ -56,6 +58,14 @@ pub(super) fn describe_step(v: &mut Values, o: &Operator, n: &CpuNest, machine: 
     };
     v.step_cycles = log(step.all);
     v.step_stall = log(step.all / step.arithmetic);
+}
+
+/// The same for kernels of AutoTVM.
+pub(super) fn describe_autotvm(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
+    if let Some(step) = n.autotvm_step(query.operator, core_of(query.row)) {
+        v.step_cycles = log(step.all);
+        v.step_stall = log(step.all / step.arithmetic);
+    }
 }
 
 /// The features of a schedule without a register tile.

@@ -2,7 +2,7 @@
 
 pub(super) mod nest;
 
-mod cycles;
+pub(super) mod cycles;
 mod default_tile;
 mod describe;
 mod epilogue;
@@ -14,6 +14,7 @@ pub(super) use describe::describe_flat;
 
 use super::ablation::{Estimate, is_on};
 use super::autotvm::Decode;
+use super::autotvm::processor::core_of;
 use super::device::{DeviceFeatures, Nest, Query};
 use super::list::Values;
 use super::operator::Operator;
@@ -65,6 +66,7 @@ impl Nest for CpuNest {
     fn describe(&self, values: &mut Values, query: &Query<'_>) {
         describe::describe(values, self);
         describe::describe_step(values, query.operator, self, query.machine);
+        describe::describe_autotvm(values, query, self);
         let knobs = query.knobs.contraction();
         if let Some(knobs) = knobs.filter(|_| is_on(Estimate::TileAxes)) {
             tile_axes::describe(values, query.row, knobs);
@@ -84,7 +86,7 @@ impl Nest for CpuNest {
             let core = machine.core().filter(|_| is_on(Estimate::Cycles));
             core.map(|core| self.task_cycles(query.operator, core))
         } else {
-            self.task_instructions(query.operator)
+            self.autotvm_cycles(query.operator, core_of(query.row))
         };
         let known = threads.is_some() || machine.units.is_some() || machine.cores.is_some();
         let pieces = Pieces {
