@@ -1,6 +1,7 @@
 //! The features of a CPU kernel's loop nest: registers, bytes of each level, imbalance.
 //!
-//! Lanes and workers are not in an imported log, so what depends on them is given for several widths and counts.
+//! Workers are not in an imported log, and lanes only where its target names a processor. So what depends on them is given for
+//! several widths and counts.
 
 use crate::features::autotvm::processor::core_of;
 use crate::features::cpu::nest::{CpuNest, Template};
