@@ -149,6 +149,27 @@ impl IrModule {
             })
             .collect()
     }
+
+    /// The module with other functions in the place of its PrimFuncs; none where `other` changes nothing.
+    pub(crate) fn with_changed(
+        &self,
+        other: impl Fn(&PrimFunc) -> Result<Option<PrimFunc>>,
+    ) -> Result<Option<IrModule>> {
+        let mut functions = self.entries()?;
+        let mut changed = false;
+        for (_, function) in functions.iter_mut().filter(|(_, f)| is_prim_func(f)) {
+            let own = PrimFunc {
+                handle: function.clone(),
+            };
+            if let Some(other) = other(&own)? {
+                *function = other.handle;
+                changed = true;
+            }
+        }
+        changed
+            .then(|| IrModule::of_functions(&functions))
+            .transpose()
+    }
 }
 
 impl PrimFunc {

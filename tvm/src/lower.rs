@@ -235,7 +235,8 @@ fn lower_through(
             .transpose()?;
         handle = run(&pass?, &handle)?;
         if pipeline == Pipeline::Cpu && name == SHARING {
-            handle = keep_small_buffers(&handle)?;
+            let shared = IrModule { handle };
+            handle = keep_small_buffers(&shared)?.unwrap_or(shared).handle;
         }
     }
     let lowered = IrModule { handle };

@@ -8,7 +8,7 @@ use crate::call::{Obj, array, call, elements, field, int, map, none, text};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::inspect::allocation;
-use crate::ir::{IrModule, PrimFunc, is_prim_func, type_key};
+use crate::ir::{IrModule, type_key};
 
 /// Bytes of the largest register file of a CPU: 32 vector registers of 64 bytes (AVX-512; Intel's Software Developer's
 /// Manual, volume 1, chapter 15).
@@ -17,32 +17,15 @@ const REGISTER_FILE_BYTES: i64 = 32 * 64;
 /// (`tirx::transform::kDisableLowerTVMBuiltin`).
 const MARK: &str = "disable_lower_builtin";
 
-/// The module with its small buffers marked. For modules whose buffers are flat and shared.
+/// The module with its small buffers marked; none where it has none. For modules whose buffers are flat and shared.
 ///
 /// # Errors
 /// TVM's.
-pub(crate) fn keep_small_buffers(module: &Obj) -> Result<Obj> {
-    let mut functions = IrModule {
-        handle: module.clone(),
-    }
-    .entries()?;
-    let mut changed = false;
-    for (_, function) in &mut functions {
-        if !is_prim_func(function) {
-            continue;
-        }
-        if let Some(body) = marked(&field(function, "body")?)? {
-            let whole = PrimFunc {
-                handle: function.clone(),
-            };
-            *function = whole.with_statement(&body)?.handle;
-            changed = true;
-        }
-    }
-    match changed {
-        true => Ok(IrModule::of_functions(&functions)?.handle),
-        false => Ok(module.clone()),
-    }
+pub(crate) fn keep_small_buffers(module: &IrModule) -> Result<Option<IrModule>> {
+    module.with_changed(|function| {
+        let body = marked(&field(&function.handle, "body")?)?;
+        body.map(|body| function.with_statement(&body)).transpose()
+    })
 }
 
 /// The statement with its small buffers marked; nothing if it has none.

@@ -8,7 +8,7 @@
 use crate::call::{Obj, field, text};
 use crate::error::Result;
 use crate::inspect::{annotation, any_statement_in, attribute, string};
-use crate::ir::{IrModule, PrimFunc, is_prim_func, type_key};
+use crate::ir::{IrModule, PrimFunc, type_key};
 use crate::schedule::Schedule;
 
 /// The mark of a loop: unrolled here, as statements, where it is not zero.
@@ -21,20 +21,12 @@ const SYMBOL: &str = "global_symbol";
 /// # Errors
 /// TVM's.
 pub(crate) fn leave_to_compiler(module: &IrModule) -> Result<Option<IrModule>> {
-    let mut functions = module.entries()?;
-    let mut changed = false;
-    for (_, function) in &mut functions {
-        if is_prim_func(function) && any_statement_in(&field(function, "body")?, &is_marked)? {
-            let unmarked = unmark(&PrimFunc {
-                handle: function.clone(),
-            })?;
-            *function = unmarked.handle;
-            changed = true;
-        }
-    }
-    changed
-        .then(|| IrModule::of_functions(&functions))
-        .transpose()
+    module.with_changed(|function| {
+        let body = field(&function.handle, "body")?;
+        any_statement_in(&body, &is_marked)?
+            .then(|| unmark(function))
+            .transpose()
+    })
 }
 
 /// Whether a statement is a marked loop.
