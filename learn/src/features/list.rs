@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 24;
+pub const FEATURE_VERSION: u32 = 25;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -386,30 +386,14 @@ features! {
         inner_weight_bytes: Log2,
         /// CPU: bytes of the inner loops
         inner_bytes: Log2,
-        /// CPU: how full vectors of 4 lanes are
-        vector_fill_4,
-        /// CPU: how full vectors of 8 lanes are
-        vector_fill_8,
-        /// CPU: how full vectors of 16 lanes are
-        vector_fill_16,
-        /// CPU: registers of the tile with 4 lanes
-        tile_registers_4: Log2,
-        /// CPU: registers of the tile with 8 lanes
-        tile_registers_8: Log2,
-        /// CPU: registers of the tile with 16 lanes
-        tile_registers_16: Log2,
-        /// CPU: registers beyond 14, 4 lanes
-        tile_spilled_4,
-        /// CPU: registers beyond 14, 8 lanes
-        tile_spilled_8,
-        /// CPU: registers beyond 30, 16 lanes
-        tile_spilled_16,
-        /// CPU: loads for each multiply-add, 4 lanes
-        tile_loads_4: Log2,
-        /// CPU: loads for each multiply-add, 8 lanes
-        tile_loads_8: Log2,
-        /// CPU: loads for each multiply-add, 16 lanes
-        tile_loads_16: Log2,
+        /// CPU: how full the processor's vectors are
+        vector_fill,
+        /// CPU: vector registers of the tile
+        tile_registers: Log2,
+        /// CPU: registers beyond all but two that the processor has
+        tile_spilled,
+        /// CPU: loads for each multiply-add
+        tile_loads: Log2,
         /// CPU: cycles of one step of a register tile, estimated
         step_cycles: Log2,
         /// CPU: them over those of its arithmetic alone

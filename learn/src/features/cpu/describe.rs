@@ -1,7 +1,6 @@
 //! The features of a CPU kernel's loop nest: registers, bytes of each level, imbalance.
 //!
-//! Workers are not in an imported log, and lanes only where its target names a processor. So what depends on them is given for
-//! several widths and counts.
+//! Workers are not in an imported log, so what depends on them is given for several counts.
 
 use crate::features::autotvm::processor::core_of;
 use crate::features::cpu::nest::{CpuNest, Template};
@@ -11,8 +10,9 @@ use crate::features::list::Values;
 use crate::features::machine::MachineFacts;
 use crate::features::operator::Operator;
 use crate::features::scale::{fill, log, log1};
+use opmodels::tile::VectorUnit;
 
-pub(super) fn describe(v: &mut Values, n: &CpuNest) {
+pub(super) fn describe(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
     v.template = n.template as u8 as f32;
     v.parallel = log(n.parallel);
     v.task_work = log(n.task_work);
@@ -47,7 +47,8 @@ pub(super) fn describe(v: &mut Values, n: &CpuNest) {
     v.vector_power_of_two = f32::from(u8::from(lanes.is_power_of_two()));
     let block = n.depth_block.max(1.0) as u64;
     v.depth_block_alignment = log1((1u64 << block.trailing_zeros().min(63)) as f64);
-    registers(v, n);
+    let unit = query.machine.vector;
+    registers(v, n, unit.unwrap_or_else(|| core_of(query.row).unit));
     imbalance(v, n);
 }
 
@@ -77,22 +78,15 @@ pub(in crate::features) fn describe_flat(v: &mut Values, flat: Flat) {
     v.parallel = flat.pieces.map_or(f32::NAN, log);
 }
 
-fn registers(v: &mut Values, n: &CpuNest) {
-    let of = |lanes: f64| {
-        let vectors = (n.vector / lanes).ceil();
-        let tile = vectors * n.broadcast_tile;
-        let loads = (vectors + n.broadcast_tile) / tile;
-        (fill(n.vector, lanes), log(tile), tile, log(loads))
-    };
-    let tile;
-    (v.vector_fill_4, v.tile_registers_4, tile, v.tile_loads_4) = of(4.0);
-    v.tile_spilled_4 = (tile - 14.0).max(0.0) as f32;
-    let tile;
-    (v.vector_fill_8, v.tile_registers_8, tile, v.tile_loads_8) = of(8.0);
-    v.tile_spilled_8 = (tile - 14.0).max(0.0) as f32;
-    let tile;
-    (v.vector_fill_16, v.tile_registers_16, tile, v.tile_loads_16) = of(16.0);
-    v.tile_spilled_16 = (tile - 30.0).max(0.0) as f32;
+/// How the register tile lies in the registers of a vector unit.
+fn registers(v: &mut Values, n: &CpuNest, unit: VectorUnit) {
+    let lanes = unit.lanes() as f64;
+    let vectors = (n.vector / lanes).ceil();
+    let tile = vectors * n.broadcast_tile;
+    v.vector_fill = fill(n.vector, lanes);
+    v.tile_registers = log(tile);
+    v.tile_spilled = (tile - f64::from(unit.registers) + 2.0).max(0.0) as f32;
+    v.tile_loads = log((vectors + n.broadcast_tile) / tile);
 }
 
 fn imbalance(v: &mut Values, n: &CpuNest) {

@@ -64,7 +64,7 @@ impl DeviceFeatures for Cpu {
 
 impl Nest for CpuNest {
     fn describe(&self, values: &mut Values, query: &Query<'_>) {
-        describe::describe(values, self);
+        describe::describe(values, query, self);
         describe::describe_step(values, query.operator, self, query.machine);
         describe::describe_autotvm(values, query, self);
         let knobs = query.knobs.contraction();
