@@ -50,8 +50,8 @@ pub struct Quiet {
 
 /// Warms up and takes samples until the policy's time is spent. `first` is the time of the first run, `slowdown` the device's slowdown
 /// just before it. If the policy does not set the calls of a sample, samples are long enough for their greatest number to fill that
-/// time. If fewer than the policy's least number are quiet, the least disturbed count: they are chosen by the reference kernel alone,
-/// never by their own times.
+/// time. If fewer samples are quiet than the policy requires, those with the smallest slowdown of the reference kernel are used. Their
+/// own times never decide.
 ///
 /// # Errors
 /// The first error of `watched`.

@@ -140,11 +140,12 @@ impl Rates {
     /// their errors have in common does not count.
     fn error_among_schedules(&self, timed: &[Timed<'_>]) -> f64 {
         let group = |point: &Point| Some((point.workload, point.bases.pace_of_pieces()?));
-        let errors = timed
+        let errors: Vec<_> = timed
             .iter()
-            .map(|(point, time, weight)| (group(point), self.estimate(point) - time, weight));
+            .map(|(point, time, weight)| (group(point), self.estimate(point) - time, weight))
+            .collect();
         let mut sums: BTreeMap<_, (f64, f64)> = BTreeMap::new();
-        for (group, error, _) in errors.clone() {
+        for &(group, error, _) in &errors {
             let (sum, count) = sums.entry(group).or_default();
             *sum += error;
             *count += 1.0;
@@ -155,6 +156,7 @@ impl Rates {
             group.map_or(0.0, |_| sum / (count + 1.0))
         };
         errors
+            .into_iter()
             .map(|(group, error, weight)| weight * (error - common(group)).abs())
             .sum()
     }

@@ -64,8 +64,7 @@ impl CpuNest {
             operations: if is_fused { sums } else { 2.0 * sums },
             loads,
             loading: loads * load_cycles(lanes),
-            // Beside the sums, a vector of each operand is held.
-            held: sums + vectors.min(2.0) + 1.0,
+            side_by_side: vectors,
             unrolled,
         };
         let mut cycles = step.cycles(core);

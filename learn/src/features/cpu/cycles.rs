@@ -65,8 +65,8 @@ pub(in crate::features) struct Step {
     pub loads: f64,
     /// Cycles that these take.
     pub loading: f64,
-    /// Vectors held at once.
-    pub held: f64,
+    /// Vectors of one operand side by side.
+    pub side_by_side: f64,
     /// Steps of one iteration of the innermost loop.
     pub unrolled: f64,
 }
@@ -74,7 +74,9 @@ pub(in crate::features) struct Step {
 impl Step {
     /// What it takes: as long as its busiest part.
     pub(in crate::features) fn cycles(&self, core: Core) -> StepCycles {
-        let spilled = (self.held - f64::from(core.unit.registers)).max(0.0);
+        // Beside the sums, a vector of each operand is held.
+        let held = self.sums + self.side_by_side.min(2.0) + 1.0;
+        let spilled = (held - f64::from(core.unit.registers)).max(0.0);
         let arithmetic = self.sums * (self.lanes / core.multiply_adds).max(SHORTEST);
         let instructions =
             self.operations + self.loads + 2.0 * spilled + LOOP_INSTRUCTIONS / self.unrolled;
@@ -191,8 +193,7 @@ impl CpuNest {
             operations: sums,
             loads,
             loading,
-            // Beside the sums, a vector of each operand is held.
-            held: sums + side_by_side.min(2.0) + 1.0,
+            side_by_side,
             unrolled: self.unroll.max(1.0),
         };
         step.cycles(core)

@@ -7,8 +7,6 @@ use crate::features::cpu::nest::{CpuNest, Template};
 use crate::features::device::Query;
 use crate::features::knobs::Flat;
 use crate::features::list::Values;
-use crate::features::machine::MachineFacts;
-use crate::features::operator::Operator;
 use crate::features::scale::{fill, log, log1};
 use opmodels::tile::VectorUnit;
 
@@ -52,22 +50,19 @@ pub(super) fn describe(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
     imbalance(v, n);
 }
 
-/// What a step of this project's own kernels takes on a core that is known.
-pub(super) fn describe_step(v: &mut Values, o: &Operator, n: &CpuNest, machine: &MachineFacts) {
-    let core = machine.core().filter(|_| n.template == Template::Tiled);
-    let Some(step) = core.map(|core| n.step(o, core)) else {
+/// What a step takes: of this project's own kernels on the machine's core if that is known, of AutoTVM's on the core that the log's
+/// target names.
+pub(super) fn describe_step(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
+    let operator = query.operator;
+    let step = match n.template {
+        Template::Tiled => query.machine.core().map(|core| n.step(operator, core)),
+        _ => n.autotvm_step(operator, core_of(query.row)),
+    };
+    let Some(step) = step else {
         return;
     };
     v.step_cycles = log(step.all);
     v.step_stall = log(step.all / step.arithmetic);
-}
-
-/// The same for kernels of AutoTVM.
-pub(super) fn describe_autotvm(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
-    if let Some(step) = n.autotvm_step(query.operator, core_of(query.row)) {
-        v.step_cycles = log(step.all);
-        v.step_stall = log(step.all / step.arithmetic);
-    }
 }
 
 /// The features of a schedule without a register tile.

@@ -65,8 +65,7 @@ impl DeviceFeatures for Cpu {
 impl Nest for CpuNest {
     fn describe(&self, values: &mut Values, query: &Query<'_>) {
         describe::describe(values, query, self);
-        describe::describe_step(values, query.operator, self, query.machine);
-        describe::describe_autotvm(values, query, self);
+        describe::describe_step(values, query, self);
         let knobs = query.knobs.contraction();
         if let Some(knobs) = knobs.filter(|_| is_on(Estimate::TileAxes)) {
             tile_axes::describe(values, query.row, knobs);
