@@ -473,8 +473,8 @@ impl OperatorReport {
         self.swept.iter().find(|s| s.conditions == *at)
     }
 
-    /// Time of one call of the fastest schedule under these conditions, in nanoseconds: the default's or one of a sweep's,
-    /// with the row of the latter.
+    /// Time of one call of the fastest schedule under these conditions, in nanoseconds: the default's, or one of a
+    /// sweep's together with its row.
     pub fn best(&self, at: &Conditions) -> Option<(f64, Option<&str>)> {
         let default = self.median_ns(at).map(|ns| (ns, None));
         let swept = self.swept(at).and_then(|swept| swept.best.as_ref());

@@ -1,5 +1,5 @@
-//! Kernels for NVIDIA GPUs, compiled without one: every operator of awkward shape, for two architectures, with what its
-//! kernels take of the device; and a compiler that does not end. Both need NVRTC and are left out where it is not
+//! Kernels for NVIDIA GPUs, compiled without one: every operator of awkward shape, for two architectures, with the
+//! resources of its kernels. Also a compiler that does not end. Both need NVRTC and are left out where it is not
 //! installed (`scripts/setup --with cuda`).
 
 use std::io::Write as _;

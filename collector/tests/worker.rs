@@ -1,5 +1,5 @@
-//! The worker on real TVM and small operators of awkward shapes: every default schedule builds, computes what the
-//! unscheduled operator computes, and is not a scalar loop nest; and what goes wrong is answered, not fatal.
+//! The worker on real TVM and small operators of awkward shapes. Every default schedule builds, computes what the
+//! unscheduled operator computes, and is not a scalar loop nest. Failures are answered, not fatal.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -95,8 +95,8 @@ impl std::io::Write for Output {
     }
 }
 
-/// Everything a worker answers to the requests, in order. The memory limit of a worker is for its whole process and
-/// is not meant for the test's: the worker runs in a process of its own in the end-to-end tests.
+/// Everything a worker answers to the requests, in order. The memory limit of a worker is for its whole process,
+/// and must not bind the test's. In the end-to-end tests the worker runs in a process of its own.
 fn answers(requests: &[Request]) -> Vec<Reply> {
     let lines: Vec<String> = requests
         .iter()

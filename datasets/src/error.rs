@@ -1,5 +1,5 @@
-//! What can go wrong with a dataset's files, worded for the person who has to act on it: what,
-//! where, and the next thing to do.
+//! Errors of a dataset's files, worded for the person who has to act on them: what, where, and the
+//! next thing to do.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Whether a file can be put at `path`, before long work for it begins: its folder is there, and what it would replace is a
-/// regular file. A device or a pipe, such as `/dev/stdout`, would be replaced by a file of that name.
+/// Whether a file can be put at `path`, asked before long work for it begins. Its folder must exist, and what it would
+/// replace must be a regular file. A device or a pipe, such as `/dev/stdout`, would be replaced by a file of that name.
 ///
 /// # Errors
 /// It cannot; the message names it.
@@ -140,8 +140,8 @@ pub fn line_of(text: &str, offset: usize) -> usize {
     before.filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Text as a file's or folder's name: characters other than ASCII letters, digits, `.`, `_` and `-` become `-`, at most
-/// `longest` are kept, and none of `.` and `-` stands at either end. `unnamed` if nothing remains.
+/// Text as a file's or folder's name. Characters other than ASCII letters, digits, `.`, `_` and `-` become `-`. At most
+/// `longest` are kept, and neither `.` nor `-` stands at either end. `unnamed` if nothing remains.
 pub fn safe_file_name(text: &str, longest: usize) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name: String = text

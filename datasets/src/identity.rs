@@ -1,8 +1,8 @@
 //! Stable identifiers: hashes that mean the same on every machine and in every build.
 //!
 //! The first 64 bits of the SHA-256 of labelled, length-prefixed parts, in hexadecimal, so that
-//! other languages can compute them. 64 bits keep the chance of any collision among ten million
-//! points below one in 300,000.
+//! other languages can compute them. With 64 bits, any collision among ten million points has a
+//! chance below one in 300,000.
 
 use sha2::{Digest, Sha256};
 

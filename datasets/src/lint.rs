@@ -1,7 +1,7 @@
 //! What physics forbids in a measured row: times under their own minimum, rates above the calibrated roof, more cycles than
 //! the time had.
 //!
-//! A finding means that a measurement, a calibration or what is known of the operator is wrong; the row's time is not to be
+//! A finding means that a measurement, a calibration or a fact of the operator is wrong. The row's time is not to be
 //! trusted as it stands.
 
 use std::collections::BTreeMap;

@@ -1,11 +1,12 @@
 //! The roofline of a measured time: which share of the machine's calibrated rates it reaches, and what bounds it.
 //!
 //! A kernel of F floating-point operations that moves B bytes takes at least max(F / peak, B / bandwidth) (Williams,
-//! Waterman and Patterson, "Roofline", CACM 52, 2009). Peak and bandwidths are those that calibration measured with the same
-//! number of threads; without such there is no roofline. B is the compulsory traffic (every tensor once), so the share of a
-//! level is a lower bound of what really came from it. The level that counts is the nearest one whose cache holds B, main
-//! memory for a flushed one. A call that would have to read faster than the first-level cache delivers did not read all of
-//! its tensors (it gathers a few rows of a table): what it moved is not known, and it has no shares of levels.
+//! Waterman and Patterson, "Roofline", CACM 52, 2009). Peak and bandwidths are those that calibration measured with the
+//! same number of threads; without such there is no roofline. B is the compulsory traffic (every tensor once), so the
+//! share of a level is a lower bound of what really came from it. The level that counts is the nearest one whose cache
+//! holds B, main memory for a flushed one. A call that would have to read faster than the first-level cache delivers
+//! did not read all of its tensors (it gathers a few rows of a table). Its traffic is not known, and it has no shares
+//! of levels.
 
 use crate::contract::{Calibration, Level, ThreadRates};
 use crate::schema::Row;

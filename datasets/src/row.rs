@@ -79,10 +79,9 @@ impl Row {
     /// Whether the row may be part of a dataset.
     ///
     /// # Errors
-    /// The first of these that fails: the schema version is this build's; required text is
-    /// there; numbers are finite; times are not negative and the interval holds the median; a
-    /// time is there if and only if the point was measured; a point that was neither measured nor
-    /// compiled as asked says why.
+    /// The first of these that fails. The schema version is this build's, and required text is there. Numbers are
+    /// finite, times are not negative, and the interval holds the median. A time is there if and only if the point was
+    /// measured. A point that was neither measured nor compiled as asked says why.
     pub fn validate(&self) -> Result<(), InvalidRow> {
         let fail = |column: &'static str, detail: String| {
             Err(InvalidRow {

@@ -1,8 +1,8 @@
 //! Order statistics and quantiles of distributions, for both programs.
 //!
-//! Two conventions, one for each purpose: the median of an even number of values is the mean of the two in the middle;
-//! any other quantile is the nearest rank, so it is a value that occurred: the smallest value with at least that share
-//! of the values at or below it. Weighted quantiles are nearest ranks by weight. Sorting puts NaN last.
+//! Two conventions, one for each purpose. The median of an even number of values is the mean of the two in the middle.
+//! Any other quantile is the nearest rank, the smallest value with at least that share of the values at or below it.
+//! So it is a value that occurred. Weighted quantiles are nearest ranks by weight. Sorting puts NaN last.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;
@@ -68,8 +68,8 @@ pub fn weighted_quantile_of_sorted(
     last
 }
 
-/// The q with a probability of `level` (in 0..1) between −q and q: of Student's t distribution with that many degrees of
-/// freedom, or of the normal distribution if `freedom` is `None`.
+/// The q with a probability of `level` (in 0..1) between −q and q. The distribution is Student's t with that many
+/// degrees of freedom, or the normal one if `freedom` is `None`.
 ///
 /// # Panics
 /// `freedom` is not above 0.
@@ -81,8 +81,8 @@ pub fn two_sided_quantile(level: f64, freedom: Option<f64>) -> f64 {
     }
 }
 
-/// The probability beyond −|t| and |t|, the p-value of a two-sided test: of Student's t distribution with that many
-/// degrees of freedom, or of the normal distribution if `freedom` is `None`.
+/// The probability beyond −|t| and |t|, the p-value of a two-sided test. The distribution is Student's t with that
+/// many degrees of freedom, or the normal one if `freedom` is `None`.
 ///
 /// # Panics
 /// `freedom` is not above 0.

@@ -1,8 +1,8 @@
 //! What the common operators compute, from their extents: iteration space, output and arithmetic.
 //!
-//! The one description of a convolution, a product or a pooling for rows that come from elsewhere than a model's import:
-//! tasks of tuning logs and operators that a user describes by hand. Names of axes are those of TVM's library, as
-//! `opcollect` writes them. Extents come as they are; whether they make sense is for callers to check.
+//! The one description of a convolution, a product or a pooling for rows that no import of a model made: tuning logs,
+//! and operators that a user describes by hand. Names of axes are those of TVM's library, as `opcollect` writes them.
+//! Extents come as they are; whether they make sense is for callers to check.
 
 use crate::values::{Loop, LoopKind};
 

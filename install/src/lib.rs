@@ -1,7 +1,7 @@
 //! Where the files of an installation are: the checkout's folders and the virtual environment's packages.
 //!
-//! Both programs run from a checkout, wherever the working directory is: everything is looked for above the program and
-//! above the working directory, in this order, unless an environment variable names it. Nothing here reads the files.
+//! Both programs run from a checkout, wherever the working directory is. Unless an environment variable names a file,
+//! it is looked for above the program, then above the working directory. Nothing here reads the files.
 
 use std::path::{Path, PathBuf};
 

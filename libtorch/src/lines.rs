@@ -265,8 +265,8 @@ fn add(group: &mut Line, line: Line) {
     group.flops += line.flops;
 }
 
-/// `[1, 64, 56, 56], [64], []`: what is no tensor is empty, and left out before the first tensor, where numbers of other
-/// calls may lie on TorchScript's stack.
+/// `[1, 64, 56, 56], [64], []`. An argument that is no tensor is empty. Before the first tensor it is left out, because
+/// numbers of other calls may lie on TorchScript's stack there.
 fn shapes(event: &Event) -> String {
     let tensors = event.shapes.iter().skip_while(|shape| shape.is_empty());
     let all: Vec<String> = tensors.map(|s| format!("{s:?}")).collect();

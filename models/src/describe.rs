@@ -6,8 +6,8 @@ use opdata::{Dims, Loop, LoopKind, Row, Shapes};
 
 use crate::graph::{ArgumentRole, AxisKind, Operator};
 
-/// Sets the columns that follow from what an operator computes: symbol, calls, shapes, types, window, loops, arithmetic,
-/// traffic, and after how many bytes its memory is used again.
+/// Sets the columns that follow from the operator: symbol, calls, shapes, types, window, loops, arithmetic, traffic,
+/// and the bytes between two uses of its memory.
 pub fn describe(operator: &Operator, row: &mut Row) {
     let shapes = |role| -> Option<Shapes> {
         let all: Vec<Dims> = operator

@@ -1,9 +1,9 @@
 //! Model registry, import and the operator graph.
 //!
-//! Owns the way from what a user names (`local resnet-18`, a path to an ONNX file, `simple conv2d:c=64`) to a cached
-//! import: fused Relax IR as JSON, the values that come with the model, and a [`Graph`]. The graph describes every
-//! distinct operator, with the register tiles ([`tile`]) that suit it. The conversion itself is the Python program in
-//! `models/python`, run once as a child process; this crate never touches TVM and never prints.
+//! Owns the way from a user's name (`local resnet-18`, a path to an ONNX file, `simple conv2d:c=64`) to a cached
+//! import. An import is fused Relax IR as JSON, the values that come with the model, and a [`Graph`]. The graph
+//! describes every distinct operator, with the register tiles ([`tile`]) that suit it. The conversion itself is the
+//! Python program in `models/python`, run once as a child process; this crate never touches TVM and never prints.
 //!
 //! ```no_run
 //! # use opmodels::{Importer, ImportRequest, Source};

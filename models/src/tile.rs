@@ -1,9 +1,9 @@
 //! Register tiles: how many results of each axis a kernel of the default schedule holds in registers at once.
 //!
-//! Plain arithmetic on extents. The collector makes its default schedules by it; the predictor describes by it operators
-//! that nobody has scheduled yet. The tile is the one with the fewest loads a multiply-add among those that fill at most
-//! half of the registers: beyond that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212 GFLOP/s where 28
-//! fall to 75).
+//! Plain arithmetic on extents. The collector makes its default schedules by it; the predictor describes by it
+//! operators that nobody has scheduled yet. The tile is the one with the fewest loads a multiply-add among those that
+//! fill at most half of the registers. Beyond that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212
+//! GFLOP/s where 28 fall to 75).
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub fn efficiency(extent: i64, part: i64) -> f64 {
 /// The vector length for a loop of `extent` that must be divided evenly: the divisor that wastes the fewest lanes, the
 /// longest of equals.
 ///
-/// Either part of one register or whole registers: vectors of an odd length beyond one register (29, 56) are legal, but
+/// Either part of one register or whole registers. Vectors of an odd length beyond one register (29, 56) are legal, but
 /// LLVM keeps them in memory, which costs a factor of ten.
 pub fn even_vector_length(extent: i64, lanes: i64) -> i64 {
     divisors_up_to(extent, MAX_REGISTERS * lanes)
@@ -56,8 +56,8 @@ pub fn even_vector_length(extent: i64, lanes: i64) -> i64 {
         .unwrap_or(1)
 }
 
-/// The vector length for a loop of `extent` whose last piece may be shorter: it then runs element by element, after the
-/// loop has been partitioned. Takes the length with the fewest steps, an even one of equals.
+/// The vector length for a loop of `extent` whose last piece may be shorter. That piece then runs element by element,
+/// after the loop has been partitioned. Takes the length with the fewest steps, an even one of equals.
 pub fn vector_length(extent: i64, lanes: i64) -> i64 {
     let even = even_vector_length(extent, lanes);
     let steps = |length: i64| extent / length * pieces(length, lanes) + extent % length;
@@ -87,8 +87,9 @@ impl VectorUnit {
         }
     }
 
-    /// The unit as a sliding window's tile finds it: each row of the tile also holds the row of the image that it loads, so
-    /// half as many sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4, 2026-11-26).
+    /// The unit as a sliding window's tile finds it. Each row of the tile also holds the row of the image that it
+    /// loads, so half as many sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4,
+    /// 2026-11-26).
     pub fn for_windows(self) -> VectorUnit {
         VectorUnit {
             registers: self.registers / 2,
@@ -123,9 +124,9 @@ pub fn packed_run(channels: u64) -> u64 {
         .unwrap_or(PACKED_LANES)
 }
 
-/// Results that are computed of a row of `extent` by a window that slides over each channel on its own: the importer rounds
-/// rows up to whole vectors, or to half of one where that holds the row. It does not if too much would be computed in vain
-/// (`whole_row` of `models/python/opbench_import/windows.py`).
+/// Results that are computed of a row of `extent` by a window that slides over each channel on its own. The importer
+/// rounds rows up to whole vectors, or to half of one where that holds the row. It does not if too much would be
+/// computed in vain (`whole_row` of `models/python/opbench_import/windows.py`).
 pub fn whole_row(extent: u64) -> u64 {
     if extent <= PACKED_LANES / 4 {
         return extent;

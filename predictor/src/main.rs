@@ -4,8 +4,8 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lets glibc keep what XGBoost frees: each tree takes again what the one before gave back, and fresh pages are a twentieth
-/// of the time of training. Rust's own memory is the other allocator's.
+/// Lets glibc keep what XGBoost frees. Each tree takes again what the one before gave back, and fresh pages are a
+/// twentieth of the time of training. Rust's own memory is the other allocator's.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_memory() {
     // glibc's largest value for blocks that it keeps, bytes.

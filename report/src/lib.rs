@@ -1,10 +1,10 @@
 //! What a person or a script sees of both programs, `opcollect` and `oppredict`.
 //!
-//! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]), standard output
-//! that survives a closed pipe ([`output`]), and text without control characters ([`safe`]). It also owns exit codes ([`exit`]), pictures
-//! ([`svg`]), charts of pages ([`chart`]), flame graphs ([`flame`]), HTML ([`html`]), pages of sections ([`page`]), traces ([`trace`]),
-//! and suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or predictions: callers hand it plain text and
-//! numbers.
+//! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]).
+//! Standard output survives a closed pipe ([`output`]), and text is free of control characters ([`safe`]). It also owns
+//! exit codes ([`exit`]), pictures ([`svg`]), charts of pages ([`chart`]), flame graphs ([`flame`]), HTML ([`html`])
+//! and pages of sections ([`page`]). Traces ([`trace`]) and suggestions for mistyped names ([`nearest`]) are here too.
+//! It knows nothing of runs, operators or predictions: callers hand it plain text and numbers.
 
 pub mod chart;
 pub mod exit;

@@ -32,8 +32,8 @@ impl Style {
     /// Columns of a pipe, unless the variable `COLUMNS` says otherwise.
     const PIPE_COLUMNS: usize = 80;
 
-    /// What standard output can show: a pipe gets plain text, and so does a terminal with
-    /// `NO_COLOR` set (to anything but nothing) or that is dumb.
+    /// What standard output can show. A pipe gets plain text, and so does a dumb terminal or one
+    /// with `NO_COLOR` set and not empty.
     pub fn for_stdout() -> Self {
         Self::of(&std::io::stdout())
     }

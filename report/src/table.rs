@@ -1,5 +1,5 @@
-//! Aligned tables that know the width of the terminal: columns that may shrink lose their middle
-//! (`1x64x5…x3x16`), and if that is not enough the least needed columns are left out.
+//! Aligned tables that know the width of the terminal. Columns that may shrink lose their middle
+//! (`1x64x5…x3x16`). If that is not enough the least needed columns are left out.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! What `scripts/setup` may have installed, and what the system may allow: each says so where it is not there, and what is
-//! left out for that.
+//! What `scripts/setup` may have installed, and what the system may allow. Where one is missing, the tests that need it
+//! say so and are skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

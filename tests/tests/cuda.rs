@@ -1,6 +1,6 @@
-//! `--target cuda --compile-only` from the command line to the rows, on a machine without a GPU: what is compiled, swept,
-//! kept, and what is said where it cannot be; and measuring on a stand-in for a GPU, whose kernels fail as a script says.
-//! Left out where NVRTC is not installed (`scripts/setup --with cuda`).
+//! `--target cuda --compile-only` from the command line to the rows, on a machine without a GPU: what is compiled,
+//! swept and kept, and the messages where it cannot be. Also measuring on a stand-in for a GPU, whose kernels fail as a
+//! script says. Left out where NVRTC is not installed (`scripts/setup --with cuda`).
 
 use std::process::Command;
 

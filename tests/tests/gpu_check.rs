@@ -1,5 +1,6 @@
-//! `scripts/gpu-check` with programs that stand in for opcollect and oppredict: the table that it prints, that it ends in
-//! its time, and what it says where there is no GPU. That the real programs measure on one is for a machine that has one.
+//! `scripts/gpu-check` with programs that stand in for opcollect and oppredict. Tests look at the printed table, at the
+//! time limit, and at the message where there is no GPU. That the real programs measure on one is for a machine that
+//! has one.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,5 +1,5 @@
-//! What both programs do when standard output cannot take their data: a reader that has gone away ends them in silence, a
-//! full disk is a failure with one line.
+//! What both programs do when standard output cannot take their data. A reader that has gone away ends them in silence,
+//! a full disk is a failure with one line.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `--target pynq` from the command line to the rows: operators on the simulated accelerator, bit-exact, never called
-//! measured; a whole model beside floating point; a sweep; and the simulator by itself.
+//! `--target pynq` from the command line to the rows. Operators run on the simulated accelerator, bit-exact, never
+//! called measured. Also a whole model beside floating point, a sweep, and the simulator by itself.
 
 use e2e::Bench;
 use opdata::{Status, read_rows};

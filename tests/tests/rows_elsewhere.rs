@@ -7,7 +7,7 @@ use e2e::installed::{counts, has_packages};
 use e2e::{Bench, Outcome};
 use serde_json::Value;
 
-/// Reads a run's rows in each way and says as JSON what came out: a type and the values of each column that is looked at.
+/// Reads a run's rows in each way. Prints the type and the values of each column of interest as JSON.
 const READ: &str = r#"
 import json, sys
 import duckdb, pandas

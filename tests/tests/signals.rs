@@ -8,8 +8,8 @@ use opdata::{Row, RunManifest, RunState, read_rows};
 
 const INTERRUPTED: i32 = 130;
 
-/// A run long enough to be met in the middle, even by a test that waits for its turn on a busy machine: there the points of
-/// a batch are put off and printed at its end, and this has several batches.
+/// A run long enough to be met in the middle, even by a test that waits for its turn on a busy machine. There the
+/// points of a batch are put off and printed at its end, and this has several batches.
 const LONG: [&str; 14] = [
     "--modelname",
     "resnet-18",

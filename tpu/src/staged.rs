@@ -1,7 +1,7 @@
 //! Files of a job, written beside their place and renamed into it once all of them are whole.
 //!
-//! What an earlier job wrote there is removed then: no old result stands among new ones, and a job that fails leaves the
-//! old ones alone.
+//! Files that an earlier job wrote there are removed then. So no old result stands among new ones, and a job that fails
+//! leaves the old ones alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};

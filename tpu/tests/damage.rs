@@ -221,7 +221,7 @@ fn apply<T: Clone>(damages: &[Damage], list: &mut Vec<T>, pick: impl Fn(&T) -> b
     removed
 }
 
-/// How many records of a compiled model are guessed beside those that are gone: what is left of its head may be the pair of
+/// How many records of a compiled model are guessed beside those that are gone. The rest of its head may be the pair of
 /// records that frames a program, if it is no longer than that.
 fn like_a_frame(whole: &Dump, dump: &Dump, engine: usize) -> usize {
     const PAIR: usize = 2;

@@ -1,9 +1,10 @@
 //! Every field of every record against bigTpuProfile 0.3.7, the vendor's tool, on dumps of every chip and mode.
 //!
-//! The tool is installed from PyPI into `target/bigtpuprofile`, Perfetto's trace processor into `target/traceprocessor`;
-//! without them (no Python, no network) the tests say so and pass, unless `CI` is set. No difference is allowed but
-//! these, each a fault of that tool (docs/tpu.md): without a command it makes up `DDR->DDR` and `INT8`; in mode 0 it
-//! takes a TIU record with one bank conflict for a sync command; on BM1688 it aligns cores by their last TIU record.
+//! The tool is installed from PyPI into `target/bigtpuprofile`, Perfetto's trace processor into
+//! `target/traceprocessor`. Without them (no Python, no network) the tests say so and pass, unless `CI` is set. The
+//! allowed differences are faults of that tool (docs/tpu.md). Without a command it makes up `DDR->DDR` and `INT8`. In
+//! mode 0 it takes a TIU record with one bank conflict for a sync command. On BM1688 it aligns cores by their last TIU
+//! record.
 
 mod dumps;
 

@@ -1,7 +1,7 @@
 //! Dumps that lost much: bursts, halves, heads, tails, lapped rings, unwritten records, damaged descriptors.
 //!
-//! Two things are asked of each. Of the records called matched none may name another kernel or command than in the whole
-//! dump; and a dump is called whole only if nothing is gone from it. How many are matched is not asked, but printed.
+//! Two things are asked of each. No record called matched may name another kernel or command than in the whole dump. A
+//! dump is called whole only if nothing is gone from it. How many are matched is not asked, but printed.
 
 mod dumps;
 mod losses;

@@ -1,8 +1,8 @@
 //! Asynchronous copies from a GPU's memory into a block's shared memory (`cp.async`, compute capability 8.0 and later).
 //!
-//! TVM turns loads of a software pipeline's asynchronous stages into operators, and asks how they are written in CUDA: its
-//! Python package answers with functions of inline assembly, and here the same is done in Rust. Outside a GPU, where tests
-//! run generated code, these functions call what the tests' shim has in their place.
+//! TVM turns loads of a software pipeline's asynchronous stages into operators, and asks how they are written in CUDA.
+//! Its Python package answers with functions of inline assembly; here the same is done in Rust. Outside a GPU, where
+//! tests run generated code, these functions call what the tests' shim has in their place.
 
 use tvm_ffi::{Any, AnyView, DLDataType, DLDataTypeCode, Function};
 

@@ -1,8 +1,9 @@
 //! Whether TVM's passes leave bfloat16 as GPUs have it.
 //!
-//! By default they compute in single precision and store integers of 16 bits. That is right everywhere, and keeps sums of
-//! bfloat16 more exact than the type is. Tensor cores have no fragments of such integers: for programs with fragments of
-//! bfloat16 the passes learn that the GPU knows the type from the functions with which they ask TVM's Python package.
+//! By default they compute in single precision and store integers of 16 bits. That is right everywhere, and keeps sums
+//! of bfloat16 more exact than the type is. Tensor cores have no fragments of such integers. For programs with
+//! fragments of bfloat16, the functions by which the passes ask TVM's Python package answer that the GPU knows the
+//! type.
 
 use std::cell::Cell;
 

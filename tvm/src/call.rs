@@ -1,8 +1,8 @@
 //! Calling TVM's global functions by name.
 //!
 //! Every call of this crate goes through [`call`]. So names are looked up once a thread, errors are shaped in one
-//! place and `libtvm_*` is certainly loaded; what TVM calls is registered here, by [`register`]. [`Obj`] is a counted
-//! reference to any TVM object.
+//! place, and `libtvm_*` is certainly loaded. Functions that TVM calls are registered here, by [`register`]. [`Obj`]
+//! is a counted reference to any TVM object.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Default)]
 pub(crate) struct Obj(pub(crate) Any);
 
-// SAFETY: TVM's objects count their references atomically and the runtime may be called from any thread; the IR objects
+// SAFETY: TVM's objects count their references atomically and the runtime may be called from any thread. The IR objects
 // shared between threads here (functions, modules, targets) are immutable after construction.
 unsafe impl Send for Obj {}
 // SAFETY: as above; no method of `Obj` hands out interior mutability.

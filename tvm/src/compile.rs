@@ -1,10 +1,11 @@
 //! The path from a scheduled operator to a running kernel, and what each stage costs.
 //!
 //! Schedule → lower (passes) → code generation (`target.build.llvm`: LLVM IR, optimised) → JIT (machine code, in
-//! memory). For a device other than the host, lowering splits the kernels off; they go through their own code generator
-//! and are attached to the host's module. No shared library is written and no process is started. For a packed 64×56×56 3×3 conv2d on one core the
-//! stages take about 2, 7, 15 and 8 ms; `docs/decisions.md` has the table and the roads that were tried. The module may
-//! be compiled on any thread; stages of several operators run side by side without a common lock.
+//! memory). For a device other than the host, lowering splits the kernels off. They go through their own code generator
+//! and are attached to the host's module. No shared library is written and no process is started. For a packed 64×56×56
+//! 3×3 conv2d on one core the stages take about 2, 7, 15 and 8 ms; `docs/decisions.md` has the table and the roads that
+//! were tried. The module may be compiled on any thread; stages of several operators run side by side without a common
+//! lock.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

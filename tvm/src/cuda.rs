@@ -48,7 +48,7 @@ const BFLOATS: &str = "\
 static inline __device__ nv_bfloat162 make_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return __halves2bfloat162(x, y); }
 ";
 
-/// What it takes for granted of each type of 16 bits, `{T}`, which the names of NVIDIA's functions call `{F}`: packing, and
+/// What it expects of each type of 16 bits, `{T}`, which the names of NVIDIA's functions call `{F}`: packing, and
 /// functions under the names that those of single precision have.
 const OF_16_BITS: &str = "\
 static inline __device__ __host__ unsigned __pack_{T}2(const {T} x, const {T} y) {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::inspect::{any_statement, string};
 use crate::ir::{IrModule, type_key};
 
-/// Whether a block of a module that is not lowered yet has fragments of a type that `test` is true of; its type is missing
+/// Whether a block of a module before lowering has fragments of a type for which `test` is true. Its type is missing
 /// where tensors cannot have it.
 ///
 /// # Errors

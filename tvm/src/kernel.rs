@@ -173,8 +173,8 @@ pub struct PreparedCall {
     arguments: Vec<Tensor>,
 }
 
-// SAFETY: kernels are re-entrant, and TVM's objects count their references atomically. Two calls at the same time must not
-// write what the other uses: whoever runs calls on several threads checks the order of their dependencies first.
+// SAFETY: kernels are re-entrant, and TVM's objects count their references atomically. Two calls at the same time must
+// not write what the other uses. A caller on several threads checks the order of their dependencies first.
 unsafe impl Send for PreparedCall {}
 // SAFETY: as above.
 unsafe impl Sync for PreparedCall {}

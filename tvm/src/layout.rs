@@ -84,7 +84,7 @@ impl Schedule {
         self.done("SchedulePadEinsum", &[&block.0, &array(&multiples)?])
     }
 
-    /// Spaces a dimension of a buffer that a block writes: its stride is `offset` modulo `factor` elements, which keeps
+    /// Spaces a dimension of a buffer that a block writes. Its stride is `offset` modulo `factor` elements, which keeps
     /// rows of shared memory in different banks.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! Finding TVM's shared libraries and loading them once.
 //!
 //! The libraries come from the `apache-tvm` wheel in the project's virtual environment. They are opened by path with
-//! `RTLD_GLOBAL` (`libtvm_runtime.so`, `libtvm_runtime_extra.so`, `libtvm_compiler.so`, in this order: each registers
-//! functions that the next one looks up), so no environment variable has to be set. A program that only runs kernels
-//! compiled elsewhere loads the first alone. Versions are read from the wheels'
-//! `dist-info` folders, because the libraries themselves carry none.
+//! `RTLD_GLOBAL`, so no environment variable has to be set. The order is `libtvm_runtime.so`,
+//! `libtvm_runtime_extra.so`, `libtvm_compiler.so`: each registers functions that the next one looks up. A program
+//! that only runs kernels compiled elsewhere loads the first alone. Versions are read from the wheels' `dist-info`
+//! folders, because the libraries themselves carry none.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -99,8 +99,8 @@ impl Libraries {
     }
 }
 
-/// Folders to look in: the environment variable alone if it is set, else those of the virtual environments beside or
-/// above the program and the working directory.
+/// Folders to look in: that of the environment variable alone if it is set, else those of the virtual environments
+/// beside or above the program and the working directory.
 fn candidates() -> Vec<PathBuf> {
     if let Some(set) = std::env::var_os(SITE_PACKAGES_VARIABLE) {
         return vec![PathBuf::from(set)];

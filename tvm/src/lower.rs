@@ -1,9 +1,9 @@
 //! From a scheduled TensorIR module to what code generators take: the host's part, and the device's where it has one.
 //!
 //! The passes are those of TVM's own pipeline for scheduled TensorIR (`tvm/s_tir/pipeline.py` of the wheel, 0.27), in
-//! its order but for one: loops are partitioned before types are narrowed. Of those of `tirx.use_async_copy` the one for
-//! CUDA is among them, without the option. Which of them run follows from the target's device: passes that can only change
-//! GPU code are left out for a CPU, and a test checks that this gives the same program.
+//! its order with one exception. Loops are partitioned before types are narrowed. Of those of `tirx.use_async_copy` the
+//! one for CUDA is among them, without the option. Which of them run follows from the target's device. Passes that can
+//! only change GPU code are left out for a CPU, and a test checks that this gives the same program.
 
 use crate::bfloat16::Guard;
 use crate::call::{Obj, boolean, field, int, text, value};

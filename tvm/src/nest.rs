@@ -1,10 +1,10 @@
 //! Loop nests written by hand: the smallest language in which a kernel of one's own can be put before TVM's pipeline.
 //!
-//! Operators come from models; this is for kernels that no model has, such as those that find a machine's limits, and
+//! Operators come from models. This is for kernels that no model has, such as those that find a machine's limits, and
 //! for other algorithms of an operator ([`crate::algorithm`]). A nest works on buffers of `float32` with 64-bit indices
-//! (`values.rs`), and takes the same path as an operator: what it reaches, generated code can reach. The compiler does
-//! not know the values in [`Integers`]. It may otherwise do at once what a loop of known extent repeats. Owns the
-//! construction of the TensorIR alone; which nests there are is the callers' to say.
+//! (`values.rs`), and takes the same path as an operator. A rate that it reaches, generated code can reach. The
+//! compiler does not know the values in [`Integers`]. It may otherwise do at once what a loop of known extent repeats.
+//! Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
 
 mod values;
 

@@ -1,10 +1,10 @@
 //! Which samples of a sketch a GPU surely refuses, by the tiles that are drawn before any loop is changed.
 //!
-//! A sketch draws the factors of its loops, splits, reorders and binds the loops by them, and moves copies to shared memory
-//! between them. Most samples have too many threads or too large copies, and both follow from the factors alone. So a sample's
-//! factors are drawn first, by the steps that draw and what these need: the same seed draws the same numbers, as all that
-//! draws stays in its order. TVM's last postprocessor lowers a schedule to see
-//! the same, which is most of what a refused sample costs; what passes here can still be refused there.
+//! A sketch draws the factors of its loops, splits, reorders and binds the loops by them, and moves copies to shared
+//! memory between them. Most samples have too many threads or too large copies, and both follow from the factors alone.
+//! So a sample's factors are drawn first, by the steps that draw and their inputs. The same seed draws the same
+//! numbers, because all steps that draw keep their order. TVM's last postprocessor lowers a schedule to find the same,
+//! which is most of the cost of a refused sample. A sample that passes here can still be refused there.
 //!
 //! Steps are read in the form of [`crate::trace`]: `[kind, inputs, attributes, outputs]`, blocks, loops and numbers by name.
 

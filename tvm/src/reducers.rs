@@ -1,9 +1,9 @@
 //! Reductions that TVM is to recognise beside its own: extremes that begin at an infinity.
 //!
-//! To factor a reduction, or to reduce across threads, TVM has to know where it begins. In its own list maxima of floating-point
-//! numbers begin at the smallest number, which is larger than minus infinity: the maximum of nothing else comes out
-//! wrong. The importer writes kernels that begin at infinity, and the places of their extremes at an index that every other
-//! one replaces; the same reductions are registered here.
+//! To factor a reduction, or to reduce across threads, TVM has to know where it begins. In its own list maxima of
+//! floating-point numbers begin at the smallest number, which is larger than minus infinity. The maximum of minus
+//! infinities comes out wrong. The importer writes kernels that begin at infinity. Indices of their extremes begin at a
+//! value that every other one replaces. The same reductions are registered here.
 
 use tvm_ffi::{Any, AnyView, Function};
 

@@ -24,8 +24,8 @@ pub struct Loop(pub(crate) Obj);
 #[derive(Debug)]
 pub struct Schedule {
     handle: Obj,
-    /// TVM transforms what nobody else refers to in place, and looks only at blocks and loops for that: a function's
-    /// root block must have a second owner, or a schedule changes the function that it was made from.
+    /// TVM transforms an object without a second owner in place, and looks only at blocks and loops for that. A
+    /// function's root block must have a second owner, or a schedule changes the function that it was made from.
     _root: Obj,
 }
 

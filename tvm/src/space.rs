@@ -5,7 +5,7 @@
 //! replayed with fresh random decisions and TVM's postprocessors, as MetaSchedule's `replay-trace` strategy does it. The
 //! same seed gives the same sample.
 //!
-//! The plain LLVM rules are taken for every CPU: those for VNNI, AVX-512 or dot-product CPUs add tensor intrinsics of
+//! The plain LLVM rules are taken for every CPU. Those for VNNI, AVX-512 or dot-product CPUs add tensor intrinsics of
 //! 8-bit integers, which need TVM's Python package. On CUDA products of half precision get the rules for tensor cores.
 
 use tvm_ffi::{Any, AnyView, Function};
@@ -74,9 +74,9 @@ impl Rules {
     }
 }
 
-/// Whether a function sums products of half precision in a way that the rules for tensor cores can take: where single
-/// precision sums are rounded to halves in the same function, they store fragments of one type into a buffer of the other.
-/// No sample can then be lowered.
+/// Whether a function sums products of half precision in a way that the rules for tensor cores can take. Where single
+/// precision sums are rounded to halves in the same function, they store fragments of one type into a buffer of the
+/// other. No sample can then be lowered.
 fn multiplies_halves(function: &PrimFunc) -> Result<bool> {
     let schedule = Schedule::new(function, 0)?;
     let (mut multiplies, mut rounds) = (false, false);

@@ -1,8 +1,8 @@
 //! Small buffers on the stack of a CPU.
 //!
-//! TVM 0.27 keeps a buffer below 1 KiB on the stack, from where LLVM moves it into registers. For a larger one it asks its
-//! runtime for a workspace, so a tile of 24 vectors of 64 bytes was stored, loaded and stored again. A mark keeps every
-//! buffer that registers can hold on the stack.
+//! TVM 0.27 keeps a buffer below 1 KiB on the stack, from where LLVM moves it into registers. For a larger one it asks
+//! its runtime for a workspace. So a tile of 24 vectors of 64 bytes was stored, loaded and stored again. A mark keeps
+//! every buffer that registers can hold on the stack.
 
 use crate::call::{Obj, array, call, elements, field, int, map, none, text};
 use crate::dtype::DType;
@@ -82,8 +82,8 @@ fn mark_each(parts: &mut [Obj]) -> Result<bool> {
     Ok(changed)
 }
 
-/// A statement made again of its fields, in the order of its constructor, with the small buffers of those that are
-/// statements marked; nothing if there are none.
+/// A statement made again of its fields, in the order of its constructor, with the small buffers inside it marked.
+/// Nothing if there are none.
 fn rebuilt(statement: &Obj, fields: &[&str]) -> Result<Option<Obj>> {
     let parts = fields.iter().map(|name| field(statement, name));
     let mut parts: Vec<Obj> = parts.collect::<Result<_>>()?;

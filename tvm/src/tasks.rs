@@ -96,8 +96,8 @@ pub fn install() -> Result<()> {
     let original = parallel_launch()?;
     let own: Launch = launch;
     ORIGINAL.get_or_init(|| original);
-    // SAFETY: the name is a C string and the function has the type that kernels expect under it; a later registration goes
-    // before an earlier one.
+    // SAFETY: the name is a C string and the function has the type that kernels expect under it. A later registration
+    // replaces an earlier one.
     let code = unsafe { TVMFFIEnvModRegisterContextSymbol(VARIABLE.as_ptr(), own as *mut c_void) };
     match code {
         0 => Ok(()),
@@ -151,8 +151,8 @@ unsafe extern "C" fn launch(task: TaskFunction, data: *const c_void, tasks: i32)
             sync_handle: barrier.as_ptr().cast(),
             num_task: 1,
         };
-        // SAFETY: the kernel's own task with its own data, in a group that outlives the call, as TVM's launch does it where it
-        // has one thread.
+        // SAFETY: the kernel's own task with its own data, in a group that outlives the call. TVM's launch does the
+        // same where it has one thread.
         return unsafe { task(0, &group, data) };
     }
     // SAFETY: the caller's arguments, as they are.

@@ -36,7 +36,7 @@ pub struct Pool {
 
 impl Pool {
     /// Starts this thread's pool with `threads` threads (the caller's is one of them), on the processors that the
-    /// process may use; with more threads than processors, they share.
+    /// process may use. With more threads than processors, they share.
     ///
     /// # Errors
     /// TVM cannot be loaded, `threads` is zero, or this thread's pool had started before with fewer threads.
@@ -75,8 +75,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Makes parallel loops use `threads` of the pool's threads from now on, each on a processor of its own as far as there
-    /// are any; the calling thread, which is one of them, stays on the first until [`Pool::release`].
+    /// Makes parallel loops use `threads` of the pool's threads from now on, each on a processor of its own as far as
+    /// there are any. The calling thread, which is one of them, stays on the first until [`Pool::release`].
     ///
     /// # Errors
     /// `threads` is zero or more than the pool has, or the system refuses.
@@ -124,8 +124,8 @@ impl Pool {
         bind_this_thread(&self.allowed)
     }
 
-    /// Calls `task(number, of)` once on each of the threads in use, as a kernel's parallel loop would be: task 0 on this
-    /// thread, the others on the pool's. Returns when all have ended.
+    /// Calls `task(number, of)` once on each of the threads in use, as a kernel's parallel loop would be. Task 0 runs
+    /// on this thread, the others on the pool's. Returns when all have ended.
     ///
     /// # Errors
     /// TVM has no such function, or a task panicked.
@@ -224,8 +224,8 @@ fn processors_of(thread: libc::pid_t) -> Vec<usize> {
 
 /// Lets this thread run on these processors alone.
 fn bind_this_thread(processors: &[usize]) -> Result<()> {
-    // SAFETY: `cpu_set_t` is plain bits, for which zero is valid; processor numbers came from such a set, so they are below
-    // its size; the call reads at most its size.
+    // SAFETY: `cpu_set_t` is plain bits, for which zero is valid. Processor numbers came from such a set, so they are
+    // below its size. The call reads at most its size.
     let code = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         for &processor in processors {

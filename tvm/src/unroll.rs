@@ -1,9 +1,9 @@
 //! Unrolling left to the compiler of the generated source.
 //!
-//! MetaSchedule's rules for CUDA mark loops to be written out (`pragma_unroll_explicit`): a kernel of up to 900 KB, and
-//! most of the time of compiling it goes into reading and simplifying copies of one statement. The same loops under
-//! `#pragma unroll` become the same instructions (`docs/cuda.md` compares) in a fraction of that time. The schedule and its trace
-//! keep their mark; only what is lowered for a GPU loses it.
+//! MetaSchedule's rules for CUDA mark loops to be unrolled explicitly (`pragma_unroll_explicit`). That makes kernels of
+//! up to 900 KB. Reading and simplifying copies of one statement takes most of the compile time. The same loops under
+//! `#pragma unroll` become the same instructions (`docs/cuda.md` compares) in a fraction of that time. The schedule and
+//! its trace keep their mark; only what is lowered for a GPU loses it.
 
 use crate::call::{Obj, field, text};
 use crate::error::Result;

@@ -2,8 +2,8 @@
 //!
 //! Alone an operator finds more in the caches than inside the model, whatever state they are brought into. So another
 //! schedule may be the fastest there. The model is therefore built with the operators' best schedules, then with their
-//! second ones, and so on, and with the default ones. Each operator keeps the schedule that it was the fastest with, if the
-//! model as a whole is faster with them: under interference single comparisons go wrong.
+//! second ones, and so on, and with the default ones. Each operator keeps the schedule that it was the fastest with, if
+//! the model as a whole is faster with them. Under interference single comparisons go wrong.
 
 use super::Applied;
 use crate::store::Entry;

@@ -352,8 +352,8 @@ fn applies(plan: &Plan, entry: &Entry) -> bool {
     }
 }
 
-/// Writes the schedules as a MetaSchedule database, complete or not at all; the operators that were left out, because one
-/// record that stock TVM cannot replay makes it refuse the whole database.
+/// Writes the schedules as a MetaSchedule database, complete or not at all. Returns the operators that were left out:
+/// one record that stock TVM cannot replay makes it refuse the whole database.
 fn write_database(
     folder: &Path,
     imported: &Imported,

@@ -1,8 +1,8 @@
-//! Schedules of other workloads for operators that the store does not know: before any trial, the best schedule of the nearest
-//! workload of the same kind.
+//! Schedules of other workloads for operators that the store does not know. Before any trial they take the best
+//! schedule of the nearest workload of the same kind.
 //!
-//! Near is what has similar shapes. A schedule is tried if its knobs are a point of the operator's own space; it stays if
-//! it is faster than the default one inside the model ([`super::inside`]).
+//! Near is what has similar shapes. A schedule is tried if its knobs are a point of the operator's own space. It stays
+//! if it is faster than the default one inside the model ([`super::inside`]).
 
 use anyhow::anyhow;
 use opengine::runner::Runner;

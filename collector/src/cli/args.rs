@@ -114,7 +114,7 @@ pub struct PointArgs {
     /// Conditions that only some devices have, such as a clock that can be set
     #[arg(long, value_name = "NAME=VALUE,…", action = clap::ArgAction::Append)]
     pub condition: Vec<String>,
-    /// What to count in calls that are not timed: auto (what counts here at next to no cost), none, or sources and
+    /// Counters in calls that are not timed: auto (those that cost next to nothing here), none, or sources and
     /// events of `list counters`, as in callgrind,papi:PAPI_TOT_INS
     #[arg(long, value_name = "LIST", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "none", "perf"]))]
     pub counters: Vec<String>,
@@ -307,8 +307,8 @@ pub enum Command {
     Tpu(Box<super::tpu::TpuArgs>),
     /// The simulator of VTA (target pynq) by itself: show a run, calibrate with a board's log, compare with one
     Vta(Box<super::vta::VtaArgs>),
-    /// Offer this machine to clients of TVM's RPC, as TVM's own server does: one process a session, bounded in time, memory
-    /// and what it may do
+    /// Offer this machine to clients of TVM's RPC, as TVM's own server does: one process a session, with limits of
+    /// time, memory and rights
     ServeDevice(super::serve::ServeArgs),
     /// Print a completion script for a shell
     Completions {
@@ -423,7 +423,7 @@ pub struct DoctorArgs {
     /// Python with TVM that imports models [default: the project's .venv]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub python: Option<String>,
-    /// Measure what this machine can do at best (peak GFLOP/s, bandwidth of each cache and of memory) by number of
+    /// Measure this machine's limits (peak GFLOP/s, bandwidth of each cache and of memory) at each number of
     /// threads: those of --threads, or 1, 2, 4, … max. Kept for later runs to record
     #[arg(long)]
     pub calibrate: bool,

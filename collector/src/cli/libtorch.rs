@@ -1,5 +1,5 @@
-//! What `opcollect profile --framework torch` makes of the flags of a profile: the same ones, less those that mean nothing
-//! to libtorch, which are refused by name.
+//! The flags of `opcollect profile --framework torch`: those of a profile, but that flags without a meaning for
+//! libtorch are refused by name.
 
 use optorch::lines::{GroupBy, SortBy};
 use optorch::protocol::Device;

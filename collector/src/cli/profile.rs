@@ -28,8 +28,8 @@ pub struct ProfileArgs {
     /// Number of threads, `max` being all cores this process may use [default: max]
     #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,
-    /// What to count of each call, in runs that are not timed: auto (what counts here at next to no cost), none, or
-    /// sources and events of `list counters`, as in papi:PAPI_TOT_INS
+    /// Counters in runs that are not timed: auto (those that cost next to nothing here), none, or sources and
+    /// events of `list counters`, as in papi:PAPI_TOT_INS
     #[arg(long, value_name = "LIST", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "none", "perf"]))]
     pub counters: Vec<String>,
     /// Seed of the input data

@@ -235,9 +235,10 @@ pub(super) fn noise_between_runs(operators: impl Iterator<Item = (f64, f64)>) ->
     }
 }
 
-/// Standard deviation of those numbers that belong together, if half of them do, wherever the others lie: the shortest interval
-/// that holds half of them gives a first centre and scale. The numbers within 2.5 of those scales give the final one (least median
-/// of squares and its reweighting: Rousseeuw & Leroy, *Robust Regression and Outlier Detection*, 1987, ch. 4 and 5).
+/// Standard deviation of the numbers that belong together, if half of them do, wherever the others lie. The shortest
+/// interval that holds half of them gives a first centre and scale. The numbers within 2.5 of those scales give the
+/// final one (least median of squares and its reweighting: Rousseeuw & Leroy, *Robust Regression and Outlier
+/// Detection*, 1987, ch. 4 and 5).
 fn scale_of_sorted(sorted: &[f64]) -> f64 {
     let half = sorted.len().div_ceil(2);
     let mut shortest = (f64::INFINITY, 0.0);

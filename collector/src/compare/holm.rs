@@ -1,8 +1,8 @@
 //! Correction for multiple comparisons.
 //!
 //! Holm's step-down method (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-//! Statistics 6, 1979): it bounds the probability of any false alarm in the family, whatever the dependence between the
-//! tests, and is never weaker than Bonferroni's.
+//! Statistics 6, 1979). It bounds the probability of any false alarm in the family, whatever the dependence between the
+//! tests. It is never weaker than Bonferroni's.
 
 /// The corrected probabilities, in the order given. What is not known stays so and is not counted as a question.
 pub(super) fn adjusted(p_values: &[Option<f64>]) -> Vec<Option<f64>> {

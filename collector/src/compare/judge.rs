@@ -1,7 +1,7 @@
 //! From pairs of points to changes with a verdict.
 //!
-//! The points of one operator are judged together, and all operators at once: how significant one ratio is depends on the number
-//! of comparisons and on the noise that the others show.
+//! The points of one operator are judged together, and all operators at once. How significant one ratio is depends on
+//! the number of comparisons and on the noise of the others.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,10 @@
 //! Two sets of rows side by side: what became slower, what faster, and how sure that is.
 //!
-//! [`compare`] reads both sides ([`source`]) and finds the points they share ([`pairing`]). It estimates a ratio with its interval for
-//! each operator × threads ([`estimate`]). It judges them ([`judge`]), corrected for multiple comparisons ([`holm`]). The unit of a
-//! verdict is the operator at one number of threads and cache state: its points (one with the default schedule, many in a sweep) count
-//! together, as the geometric mean of their ratios. Nothing is printed here.
+//! [`compare`] reads both sides ([`source`]) and finds the points they share ([`pairing`]). It estimates a ratio with
+//! its interval for each operator × threads ([`estimate`]). It judges them ([`judge`]), corrected for multiple
+//! comparisons ([`holm`]). The unit of a verdict is the operator at one number of threads and cache state. All its
+//! points (one with the default schedule, many in a sweep) count together, as the geometric mean of their ratios.
+//! Nothing is printed here.
 
 mod error;
 mod estimate;
@@ -156,9 +157,10 @@ pub enum Verdict {
 
 /// How one operator's times compare, or one whole model's.
 ///
-/// A change counts if it is significant, and beyond the threshold in three ways: by the medians; by the shortest samples, which a busy machine
-/// disturbs least; and by the medians if the slower side's had been as much shorter as the reference kernel was slower around them. It is unclear
-/// where other processes had much of the CPU at most of the slower side's points.
+/// A change counts if it is significant, and beyond the threshold in three ways. The first is by the medians. The
+/// second is by the shortest samples, which a busy machine disturbs least. The third is by the medians, with the slower
+/// side's divided by the slowdown of its reference kernel. It is unclear where other processes had much of the CPU at
+/// most of the slower side's points.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// What it is about.

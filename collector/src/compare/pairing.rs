@@ -1,8 +1,9 @@
 //! Pairs the points of one side with those of the other.
 //!
-//! First by `point_id`. It covers the whole target and the seed, so the remaining points are paired by workload, operator,
-//! threads, cache state and schedule: those with the same target first, then those with the same kind of target. Several points
-//! with the same key are paired in the order of their rows. The time is linear in the number of points.
+//! First by `point_id`. It covers the whole target and the seed, so the remaining points are paired by workload,
+//! operator, threads, cache state and schedule. Those with the same target come first, then those with the same kind of
+//! target. Several points with the same key are paired in the order of their rows. The time is linear in the number of
+//! points.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,7 +1,7 @@
 //! Settings from five layers: command line over environment over TOML file over sweep over default.
 //!
-//! Owns the table of settings ([`SETTINGS`]: one key serves as flag `--key`, as variable
-//! `OPCOLLECT_KEY` and as TOML key), the merge, and where each value came from ([`Origin`]). Every
+//! Owns the table of settings ([`SETTINGS`]), the merge, and where each value came from
+//! ([`Origin`]). One key serves as flag `--key`, as variable `OPCOLLECT_KEY` and as TOML key. Every
 //! layer is reduced to text, so one parser (in `plan`) reads a value whatever its layer. Its error
 //! can then say which layer to mend. It knows nothing of what the values mean.
 

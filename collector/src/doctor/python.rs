@@ -62,8 +62,8 @@ pub enum PythonFacts {
     },
 }
 
-/// Asks for its own version and those of the packages named by its arguments, without importing
-/// any (TVM's package takes a second): one `name version` a line.
+/// Asks for its own version and those of the packages named by its arguments: one `name version` a
+/// line. It imports none, because TVM's package takes a second.
 const QUESTION: &str = "\
 import importlib.metadata as m, platform, sys
 print('python', platform.python_version())

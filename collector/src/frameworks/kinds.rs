@@ -1,8 +1,9 @@
 //! What operators of unlike frameworks compute, in words that fit all of them.
 //!
-//! TVM tells a depthwise convolution from a plain one and a transpose from a slice; libtorch and ONNX Runtime do not, or draw
-//! the line elsewhere. So kinds are wide here. A fused operator has the kind of its strongest part in each framework.
-//! Attention that one framework computes in one operator stays apart from the products and softmax of the others.
+//! TVM tells a depthwise convolution from a plain one and a transpose from a slice. Libtorch and ONNX Runtime do not,
+//! or draw the line elsewhere. So kinds are wide here. A fused operator has the kind of its strongest part in each
+//! framework. Attention that one framework computes in one operator stays apart from the products and softmax of the
+//! others.
 
 /// What an operator computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! The nightly runs on disk: which of them is the baseline of a job, and which are old enough to remove.
 //!
-//! Each nightly run is one partition of the dataset, a real folder `date=YYYY-MM-DD`; nothing else there is touched. A partition
-//! stays while it is among the last `keep`. It also stays while it holds the newest usable run of one of the plan's jobs on a
-//! machine: without it the next nightly run would have nothing to compare with.
+//! Each nightly run is one partition of the dataset, a real folder `date=YYYY-MM-DD`; nothing else there is touched. A
+//! partition stays while it is among the last `keep`. It also stays while it holds the newest usable run of one of the
+//! plan's jobs on a machine. Without it the next nightly run could not compare.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -62,8 +62,8 @@ impl NightlyLock {
 }
 
 impl LockHandle {
-    /// The lock as the standard input of a child that does not read it: a job that outlives a killed nightly run
-    /// still keeps the next one from starting beside it.
+    /// The lock as the standard input of a child that does not read it. So a job that outlives a killed nightly
+    /// run still keeps the next one from starting.
     ///
     /// # Errors
     /// The system has no file handle left.

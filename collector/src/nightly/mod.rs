@@ -209,8 +209,8 @@ fn again(jobs: &[Job], reports: &[JobReport]) -> Vec<Job> {
     again.collect()
 }
 
-/// Gives what the budget has left to the jobs that needed more than their shares, in their order: once each, so that one that never
-/// ends does not keep the night from ending.
+/// Gives the rest of the budget to the jobs that needed more than their shares, in their order. Each gets it once, so
+/// one job cannot extend the nightly run without end.
 fn resume_unfinished(
     plan: &NightlyPlan,
     night: (Instant, &NightlyLock),
@@ -262,8 +262,8 @@ fn first_of(
     one_job(plan, &jobs[0], share, lock, session)
 }
 
-/// The part of the time left that the first of these jobs gets: by its weight among all that are still to come, so that what one
-/// leaves over goes to the others.
+/// The part of the time left that the first of these jobs gets. It is in proportion to its weight among all that
+/// remain, so time that one leaves goes to the others.
 fn share(left: Duration, jobs: &[Job]) -> Duration {
     let all: f64 = jobs.iter().map(|job| job.weight).sum();
     match jobs.first() {
@@ -340,8 +340,8 @@ fn add_rows(reports: &mut [JobReport], tally: &mut Tally) {
     }
 }
 
-/// Compares each job's run with the last usable run of the same job on the same machine; also says what could not be compared,
-/// and why.
+/// Compares each job's run with the last usable run of the same job on the same machine. Also says which could not be
+/// compared, and why.
 fn compare_with_baselines(
     plan: &NightlyPlan,
     reports: &mut [JobReport],

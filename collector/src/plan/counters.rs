@@ -7,8 +7,8 @@ use super::PlanError;
 use super::reader::bad;
 use crate::config::{Origin, Settings};
 
-/// What to count, as `--counters` takes it, where calls run on `side`; nothing by default where they do not run on threads
-/// of this machine, and nothing at all where they do not run.
+/// What to count where calls run on `side`, as `--counters` takes it. The default is nothing unless they run on threads
+/// of this machine. It is nothing at all where they do not run.
 pub(super) fn counters(
     settings: &Settings,
     side: Option<Side>,

@@ -88,7 +88,7 @@ pub(super) fn tuning(
     }))
 }
 
-/// Most schedules of an operator. If a time budget is given and no number, the budget decides: with the
+/// Most schedules of an operator. If a time budget is given and no number, the budget decides. With the
 /// default number, the tuning of squeezenet ended after about two of six minutes (two processors, 2026-11-26).
 fn trials(settings: &Settings) -> Result<u64, PlanError> {
     let budget_decides =

@@ -1,6 +1,6 @@
 //! What a plan comes to, before anything is measured: points, time, disk.
 //!
-//! Times are guesses for the operator's size, good to a factor of two or so; the constants are means over sweeps of the
+//! Times are guesses for the operator's size, good to a factor of two or so. The constants are means over sweeps of the
 //! zoo's models on two cores of a server CPU.
 
 use opdata::contract::costs::{AROUND_POINT_NS, BUILD_NS};

@@ -1,7 +1,7 @@
 //! `opcollect profile`: one model on the virtual machine, call by call.
 //!
-//! The model is imported, built with the schedules of the main job and checked; a worker then runs it as the schedule of
-//! steps says ([`opengine::protocol::StepSchedule`]). [`summary`] makes the lines of the table out of what was recorded,
+//! The model is imported, built with the schedules of the main job and checked. A worker then runs it by the schedule
+//! of steps ([`opengine::protocol::StepSchedule`]). [`summary`] makes the lines of the table out of what was recorded,
 //! [`trace`] writes Perfetto and Chrome traces. How it looks is `render/profile.rs`.
 
 pub mod advice;

@@ -1,5 +1,5 @@
 //! The candidates of a sweep whose points were chosen one by one: which operators of the model they are, and whether
-//! this is the machine they were chosen for.
+//! they were chosen for this machine.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,8 +1,8 @@
 //! The order in which candidates that were decided beforehand are measured.
 //!
 //! Operators take turns, a few schedules at a time, so that a run that is stopped early has measured all of them about
-//! equally far; each begins with its default schedule, which the others are judged by. The order depends on the plan
-//! alone: a candidate's place is the same in every run, resumed run and shard.
+//! equally far. Each begins with its default schedule, the base of comparison. The order depends on the plan alone: a
+//! candidate's place is the same in every run, resumed run and shard.
 
 use opdata::Shard;
 use opengine::device::Conditions;

@@ -1,10 +1,10 @@
 //! The result of a run as one JSON object: the same facts as the text, with full precision. The keys are a contract with
 //! scripts and stay when [`RunReport`] changes; rates, shares and sums are computed here from it.
 //!
-//! Keys of the whole: `out`, `operators` (how many distinct), `points`, `measured`, `failed`,
-//! `skipped`, and the headline's `end_to_end_ns` and `operators_sum_ns` (at `headline.threads`:
-//! the most threads, in the cache state `model` if measured so). Then `per_threads` (the sums for each of the conditions),
-//! `operator_rows` (every operator with its points) and `whole_model`. Missing numbers are null.
+//! Keys of the whole: `out`, `operators` (how many distinct), `points`, `measured`, `failed`, `skipped`, and the
+//! headline's `end_to_end_ns` and `operators_sum_ns`. The headline is of the most threads (`headline.threads`), in the
+//! cache state `model` if measured so. Then `per_threads` (the sums for each of the conditions), `operator_rows` (every
+//! operator with its points) and `whole_model`. Missing numbers are null.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! The result of a run as text: for each number of threads its operators, slowest first, and their
-//! sum beside the end-to-end time; then what failed and why; then where the data are.
+//! The result of a run as text. For each number of threads it has the operators, slowest first, and
+//! their sum beside the end-to-end time. Then come failures with their reasons, and where the data
+//! are.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Measuring a row of a dataset again, from its record alone.
 //!
-//! The row names the import, the operator, the target, the threads and the seed, and holds the schedule's trace; the
+//! The row names the import, the operator, the target, the threads and the seed, and holds the schedule's trace. The
 //! plan in `run.json` says how the import was made and the point timed. The kernel is rebuilt from the trace, and
 //! its program must be the recorded one. It is checked and timed, and the new median is compared with the recorded
 //! one.

@@ -67,8 +67,8 @@ pub(super) struct Job<'a> {
 }
 
 impl Collector<'_, '_> {
-    /// Builds and measures every candidate that has no row yet, until nothing more is proposed or the run is to stop;
-    /// whether it was the former.
+    /// Builds and measures every candidate that has no row yet, until nothing more is proposed or the run is to stop.
+    /// Returns whether nothing more was proposed.
     ///
     /// # Errors
     /// A row cannot be written.

@@ -1,5 +1,5 @@
-//! What was counted of a point, in its row: every count by its full name, and those with a fixed meaning in columns of
-//! their own.
+//! The counts of a point in its row. Every count stands under its full name; those with a fixed meaning have columns
+//! of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What makes times doubtful, as one reads it in the summary: a busy machine, operators that do not add up to their
-//! model, threads that slow it down.
+//! What makes times doubtful, as the summary words it: a busy machine, operators that do not add up to their model,
+//! threads that slow it down.
 //!
 //! Bounds are wide: on a quiet machine the operators of a model measured alone sum to 70 to 112 % of it.
 

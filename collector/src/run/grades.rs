@@ -12,8 +12,8 @@ pub(crate) fn quality(summary: &Summary, slowdown: f64) -> Quality {
     })
 }
 
-/// A grade with the load of the machine taken into account: other processes that took 6, 12 or 24 % of the CPU time leave
-/// A, B or C at best. They seldom slow a kernel down by more than half of that.
+/// A grade that takes the machine's load into account. With other processes at up to 6, 12 or 24 % of the CPU time it is
+/// at best A, B or C. They seldom slow a kernel down by more than half of that.
 pub(super) fn quality_under_load(quality: Quality, other_cpu_share: f64) -> Quality {
     let best = grade(GradeInput {
         relative_half_width: 0.0,

@@ -1,7 +1,7 @@
 //! The rows of a run as it grows, and what they tell about the points still to come.
 //!
-//! Everything a run needs to know of its past it knows from its rows: which points are done, how fast an operator can
-//! be, which programs were built. A resumed run reads them from disk and goes on as if it had not been stopped.
+//! A run knows its past from its rows alone: which points are done, how fast an operator can be, which programs were
+//! built. A resumed run reads them from disk and goes on as if it had not been stopped.
 
 use std::collections::HashMap;
 use std::path::Path;

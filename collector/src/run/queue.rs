@@ -1,8 +1,8 @@
 //! The points of a batch on their way to the workers.
 //!
-//! A point that interference slowed down is put off to the end of its batch. There it is measured again, in turn with others like it,
-//! until the machine is quiet or the re-measure budget is spent; of its results the one with the least slowdown counts. Where time is
-//! short, points of later batches, which have no result at all, come first.
+//! A point that interference slowed down is put off to the end of its batch. There it is measured again, in turn with
+//! others like it, until the machine is quiet or the re-measure budget is spent. Of its results the one with the least
+//! slowdown counts. Where time is short, points of later batches, which have no result at all, come first.
 
 use std::collections::VecDeque;
 use std::time::Duration;

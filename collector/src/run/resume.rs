@@ -1,6 +1,6 @@
 //! Going on with a run that was stopped, killed, or ran out of disk.
 //!
-//! The plan in `run.json` says which points there are, the rows say which are done; what is left is measured as if the
+//! The plan in `run.json` says which points there are, the rows say which are done. The others are measured as if the
 //! run had never stopped. A row that was torn in the writing is cut off and its point measured again.
 
 use std::path::{Path, PathBuf};

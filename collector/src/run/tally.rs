@@ -1,5 +1,5 @@
-//! The report of a run, counted row by row: it says what is on disk, and its size does not grow with the number of
-//! points.
+//! The report of a run, counted row by row. It covers exactly the rows on disk, and its size does not grow with
+//! the number of points.
 
 use std::collections::{BTreeMap, HashMap};
 

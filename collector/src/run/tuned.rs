@@ -1,5 +1,5 @@
-//! What a tuning run does after its last candidate: the fastest schedules are measured again in a fresh process, and the
-//! whole model with them beside the whole model with default schedules.
+//! What a tuning run does after its last candidate. It measures the fastest schedules again in a fresh process. Then it
+//! runs the whole model with them and with default schedules, in turn.
 //!
 //! The fastest of many measurements is partly luck. So the best few of each operator, and the default schedule, are built
 //! and measured once more, and the best of these measurements counts.

@@ -1,8 +1,8 @@
 //! `opcollect cotune`: operators that run at the same time get threads and schedules chosen together.
 //!
-//! Schedules are drawn and timed alone on the threads of each split. The fastest of each operator are combined; a combination is
-//! predicted by the times alone and the slowdowns learned from pairs, and the best predicted ones are measured at the same
-//! time. The best of these is measured in turn with each operator's own best.
+//! Schedules are drawn and timed alone on the threads of each split. The fastest of each operator are combined. A
+//! combination is predicted by the times alone and the slowdowns learned from pairs. The best predicted ones are
+//! measured at the same time. The best of these is measured in turn with each operator's own best.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! Which groups of operators to measure, where not all are.
 //!
-//! The choice spreads over what decides interference: greedily, the next group is the one whose operators differ most from every
-//! group before, in traffic and in arithmetic per byte (farthest-point sampling, Gonzalez 1985). It needs no measurement, and the
-//! same groups are chosen every time.
+//! The choice spreads over the causes of interference. The next group is the one whose operators differ most from every
+//! group before, in traffic and in arithmetic per byte (farthest-point sampling, Gonzalez 1985). It needs no
+//! measurement, and the same groups are chosen every time.
 
 /// Numbers of the chosen groups, in the order of choice; `features` are those of each group, all of one length.
 pub(super) fn spread(features: &[Vec<f64>], most: usize) -> Vec<usize> {

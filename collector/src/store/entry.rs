@@ -169,8 +169,8 @@ impl Entry {
         })
     }
 
-    /// What a kernel with this schedule is built by: its knobs, or its trace where no template made it; none for a record
-    /// of AutoTVM, whose templates TVM no longer has.
+    /// What a kernel with this schedule is built by: its knobs, or its trace where no template made it. It is none for
+    /// a record of AutoTVM, whose templates TVM no longer has.
     pub fn spec(&self) -> Option<ScheduleSpec> {
         match (&self.trace, self.choice.is_without_template()) {
             (Some(trace), true) => Some(ScheduleSpec::Trace {

@@ -1,7 +1,7 @@
 //! The store of best schedules: a database that sweeps, tuning and imports feed, and that compiling reads.
 //!
-//! One row is a schedule of a workload, for a target, on a machine, at a number of threads, in a state of the caches: its
-//! knobs and trace, its time, and where that came from. Of equal programs the fastest measurement stays; of a workload the
+//! One row is a schedule for a workload, a target, a machine, a number of threads and a state of the caches. It has the
+//! knobs and trace, the time, and the time's origin. Of equal programs the fastest measurement stays; of a workload the
 //! [`KEEP`] fastest stay. Many processes may write at once: each change is one transaction.
 //!
 //! A store is a SQLite file ([`sqlite`]) or, for a team, a PostgreSQL database ([`postgres`]). Both run the statements of

@@ -185,7 +185,7 @@ fn draw_template(
     }
 }
 
-/// The points of a grid that were not tried yet: random designs never end by themselves, and a small grid is exhausted
+/// The points of a grid that were not tried yet. Random designs never end by themselves, and a small grid is exhausted
 /// long before its attempts are.
 struct Untried {
     lengths: Vec<usize>,

@@ -41,8 +41,8 @@ pub(super) fn points(
     }
 }
 
-/// All combinations, in an order that spreads any beginning of it over the whole grid: steps of about the golden
-/// section of the size, which share no factor with it.
+/// All combinations, in an order whose every beginning is spread over the whole grid. Steps are about the golden
+/// section of the size, and share no factor with it.
 fn grid(lengths: Vec<usize>) -> impl Iterator<Item = Vec<usize>> {
     let size: u128 = lengths.iter().map(|&n| n as u128).product();
     let mut step = ((size as f64 * 0.618_033_988_749_895) as u128).max(1);

@@ -1,5 +1,5 @@
-//! The factors of a sweep file, `[vary]` and `[fix]`: those of the schedule stay factors, those of the run become settings or
-//! other shapes to import.
+//! The factors of a sweep file, `[vary]` and `[fix]`. Those of the schedule stay factors; those of the run become
+//! settings or other shapes to import.
 
 use opengine::schedule::FactorValue;
 use toml::{Spanned, Value};

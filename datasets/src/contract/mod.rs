@@ -15,7 +15,7 @@
 //! | [`costs`] | what a point costs where nothing better is known | |
 //!
 //! A record of an unknown format is refused. The message names the format and, where it is recorded, the version of the
-//! program that wrote it; one without a number is of the first format. Both programs depend on this; it depends on
+//! program that wrote it. A file without a number is of the first format. Both programs depend on this; it depends on
 //! neither, nor on how a schedule is applied or a model imported: types of those are parameters.
 
 pub mod calibration;

@@ -98,8 +98,8 @@ pub struct PairRow {
     pub slowdown_low: Option<f64>,
     /// Upper end.
     pub slowdown_high: Option<f64>,
-    /// Work done in a given time with the group's operators side by side, over that with one after the other on all threads:
-    /// Σ `all_threads_ns` / `together_ns`. The same for all operators of the group.
+    /// Time of the group's operators one after the other on all threads, over their time side by side, for the same
+    /// work: Σ `all_threads_ns` / `together_ns`. The same for all operators of the group.
     pub throughput_gain: Option<f64>,
     /// Rounds of measuring alone and together.
     pub rounds: u64,
@@ -133,7 +133,7 @@ pub fn append_pairs(folder: &Path, rows: &[PairRow]) -> Result<()> {
         .map_err(failed)
 }
 
-/// The rows of a journal; a last line that was cut off by a kill is left out, and so is a group that is not complete.
+/// The rows of a journal. A last line that a kill cut off is left out, and so is a group that is not complete.
 ///
 /// # Errors
 /// The file cannot be read, or a line before the last is damaged.

@@ -65,8 +65,8 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub counters: Vec<String>,
     /// How each point is timed.
     pub timing: TimingPolicy,
-    /// How long points that were built together, and a whole model, are measured again while something disturbs the machine, in
-    /// multiples of the time their measurement took.
+    /// How long points that were built together, and a whole model, are measured again under interference, as a
+    /// multiple of the time their measurement took.
     #[serde(default)]
     #[serde(alias = "patience")]
     pub remeasure_budget: f64,
@@ -114,8 +114,8 @@ pub struct RemoteAddress {
 impl<Model: Clone + Serialize, Target: Clone + Serialize, Sweep: Clone + Serialize>
     PlanRecord<Model, Target, Sweep>
 {
-    /// What decides which points there are and how they are measured, as a hash: equal for runs of one plan and for
-    /// its shards, wherever and for however long they run.
+    /// A hash of everything that decides which points there are and how they are measured. Runs of one plan and its
+    /// shards have the same, wherever and however long they run.
     pub fn hash(&self) -> String {
         serde_json::to_value(self).map_or_else(|_| String::new(), hash_of_json)
     }

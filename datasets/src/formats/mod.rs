@@ -105,9 +105,9 @@ pub fn read_rows_with(path: &Path, traces: Traces) -> Result<Vec<Row>> {
     Ok(all)
 }
 
-/// Hands the rows of a file or of a run's folder to `take`, in order and in blocks, so only one
-/// block is in memory at a time; `take` may leave them in the list. Large CSV files are read on
-/// all cores, while `take` works.
+/// Hands the rows of a file or of a run's folder to `take`, in order and in blocks. Only one block
+/// is in memory at a time; `take` may leave them in the list. Large CSV files are read on all
+/// cores, while `take` works.
 ///
 /// # Errors
 /// Those of opening, the first fault of a row, and those of `take`, which ends the reading.

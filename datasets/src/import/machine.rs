@@ -4,8 +4,8 @@
 /// is generated, or what follows from these.
 const TELLING: [&str; 6] = ["arch", "device", "mattr", "mcpu", "model", "mtriple"];
 
-/// The machine of a target in its text form (`cuda -keys=cuda,gpu -arch=sm_75` is `cuda -arch=sm_75`): the kind, and in
-/// alphabetical order the options that tell machines apart. A text of another form is returned as it is.
+/// The machine of a target in its text form: the kind, then the options that tell machines apart, in alphabetical
+/// order. `cuda -keys=cuda,gpu -arch=sm_75` is `cuda -arch=sm_75`. A text of another form is returned as it is.
 pub fn machine_of_target(target: &str) -> String {
     let mut words = target.split_whitespace();
     let Some(kind) = words.next().filter(|kind| !kind.starts_with(['{', '"'])) else {

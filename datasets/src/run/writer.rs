@@ -1,6 +1,6 @@
-//! Adding rows to a run so that none is lost: each row is handed to the system in one write
-//! before `append` returns, so a killed process loses nothing that it announced. Only a power
-//! cut can, back to the last `sync`.
+//! Adding rows to a run so that none is lost. Each row is handed to the system in one write before
+//! `append` returns. So a killed process loses no row that it announced. Only a power cut can, back
+//! to the last `sync`.
 //!
 //! Does not number points or decide what is measured again.
 
@@ -138,8 +138,8 @@ impl RunWriter {
         Ok(writer)
     }
 
-    /// Removes what is left in `folder` of a run that ended before its manifest was written, as on a full disk: a file of
-    /// rows without a row, and the files named in `logs`. Anything else in the folder stays.
+    /// Removes what a run left in `folder` that ended before its manifest was written, as on a full disk: an empty file
+    /// of rows, and the files named in `logs`. Anything else in the folder stays.
     ///
     /// # Errors
     /// If another process is writing the run, or something cannot be read or removed.
@@ -239,8 +239,8 @@ impl RunWriter {
     }
 
     /// Makes the rows survive a power cut. Costs a round trip to the disk, 0.2 to 2 ms where
-    /// `append` costs 8 us: between points it may disturb what is measured next, so when to do
-    /// it is the caller's choice.
+    /// `append` costs 8 us. Between points it may disturb the next measurement, so the caller
+    /// chooses when to do it.
     ///
     /// # Errors
     /// If the disk refuses.

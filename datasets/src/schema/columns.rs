@@ -1,9 +1,9 @@
 //! The column table: every column of the dataset once, with its type, unit and meaning.
 //!
 //! The order here is the order of the columns in every file. The text of a column is both the
-//! field's documentation and its line in `SCHEMA.md`. Adding, removing or changing the meaning of
-//! a column makes a new [`SCHEMA_VERSION`], but for optional columns added at the end: files
-//! from before are read as if theirs were empty (`formats/layout.rs` names them).
+//! field's documentation and its line in `SCHEMA.md`. Adding, removing or changing the meaning of a
+//! column makes a new [`SCHEMA_VERSION`]. Optional columns added at the end do not: older files are
+//! read as if theirs were empty (`formats/layout.rs` names them).
 
 use super::{Cell, CellError, Column, Field, Glance, Group, Initial, TextCells};
 use crate::values::{
@@ -63,8 +63,8 @@ macro_rules! columns {
                 cells: impl IntoIterator<Item = Cell<'a>>,
             ) -> Result<Self, CellError> {
                 let mut cells = cells.into_iter();
-                // Field by field into a row that is there: a constructor that can end early has to drop, after each of
-                // its 170 fields, all those before, and took LLVM minutes.
+                // Field by field into an existing row. A constructor that can end early has to drop, after each of its
+                // 170 fields, all those before, and took LLVM minutes.
                 let mut row = Self::initial();
                 $($(
                     row.$name = Field::from_cell(cells.next().unwrap_or(Cell::Missing))
@@ -73,8 +73,8 @@ macro_rules! columns {
                 Ok(row)
             }
 
-            /// Makes the row that of these cells, in the memory of what it was before; nothing,
-            /// and no row at all, where [`Self::from_cells`] has an error.
+            /// Makes the row that of these cells, in the memory of what it was before. Where
+            /// [`Self::from_cells`] has an error it returns nothing, and the row is not usable.
             pub(crate) fn read(&mut self, cells: &mut impl TextCells) -> Option<()> {
                 let mut columns = 0..COLUMNS.len();
                 $($( self.$name.read(cells.text(columns.next()?)?).ok()?; )+)+
@@ -154,8 +154,8 @@ columns! {
         weight_layout: Option<String>,
         /// Loops of the main computation, outermost first: name, extent, `s` or `r`.
         loop_nest: Option<LoopNest>,
-        /// Arithmetic of the main computation: 2 for each multiply-add, 1 for each operation of a
-        /// pooling, a reduction or an element-wise step; of what a slice behind it leaves over.
+        /// Arithmetic of the main computation, less what a slice behind it drops: 2 for each
+        /// multiply-add, 1 for each operation of a pooling, a reduction or an element-wise step.
         flops: Option<u64> ["flop"],
         /// Arithmetic of the element-wise steps fused to it.
         flops_epilogue: Option<u64> ["flop"],
@@ -306,7 +306,7 @@ columns! {
         /// Name and version of the tool that made the row.
         tool_version: Option<String>,
         /// Share of the CPU time of all cores that other processes took while the point was
-        /// measured; missing where the system does not tell, or the point was too short.
+        /// measured. Missing where the system does not report it, or the point was too short.
         other_cpu_share: Option<f64> ["ratio"],
     }
     Resources {

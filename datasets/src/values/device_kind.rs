@@ -1,6 +1,6 @@
 //! The kind of device that a point ran on: an open word, so that a new device needs no change here.
 //!
-//! A kind is a lower-case name (`cpu`, `cuda`, …). The constants are the kinds whose meaning the schema documents; a
+//! A kind is a lower-case name (`cpu`, `cuda`, …). The constants are the kinds whose meaning the schema documents. A
 //! program that measures on another device writes its own word, and every reader keeps it.
 
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! The kernels whose speed is a rate of the machine.
 //!
-//! Both are loop nests that are compiled like any operator. A parallel loop runs over the threads, and each thread keeps a
-//! tile of accumulators in registers. [`Kind::Peak`] multiplies and adds in registers alone; [`Kind::Read`] adds up a
-//! working set of its own, again and again. The counts of the loops are data, so that the compiler cannot keep a small
-//! set in registers. All other data are ones, so every output must be the number of additions behind it: a loop that was
-//! left out, or cut short, shows in the result.
+//! Both are loop nests that are compiled like any operator. A parallel loop runs over the threads, and each thread
+//! keeps a tile of accumulators in registers. [`Kind::Peak`] multiplies and adds in registers alone; [`Kind::Read`]
+//! adds up a working set of its own, again and again. The counts of the loops are data, so that the compiler cannot
+//! keep a small set in registers. All other data are ones, so every output must be the number of additions behind it. A
+//! loop that was left out or cut short shows in the result.
 
 use std::slice::from_ref;
 
@@ -12,8 +12,8 @@ use opmodels::tile::VectorUnit;
 use tvm_bridge::PrimFunc;
 use tvm_bridge::nest::{Buffer, Index, Integers, LoopKind, Parameter, Stmt, Value, function};
 
-/// Arithmetic of one thread in one call, flop: half a millisecond on a fast core, so that starting the threads (a few
-/// microseconds) does not count.
+/// Arithmetic of one thread in one call, flop. It takes half a millisecond on a fast core, so starting the threads (a
+/// few microseconds) does not count.
 const FLOP_PER_CALL: i64 = 100_000_000;
 /// Bytes that one thread reads in one call, in whole rounds of its set, for the same reason.
 const BYTES_PER_CALL: i64 = 64 << 20;

@@ -167,8 +167,8 @@ impl Meter for TvmMeter {
     }
 }
 
-/// The arithmetic of one thread as a kernel for `target`, with its arguments on this machine: a fixed piece of work that
-/// shows how fast a processor is at the moment.
+/// The arithmetic of one thread as a kernel for `target`, with its arguments on this machine. It is a fixed piece of
+/// work that shows how fast a processor is at the moment.
 pub(crate) fn reference_kernel(target: &Target) -> tvm_bridge::Result<(PrimFunc, Vec<Tensor>)> {
     let unit = VectorUnit::of_width(target.vector_width_bits()?, false);
     let tile = Tile::new(Kind::Peak, unit);

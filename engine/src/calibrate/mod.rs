@@ -1,7 +1,7 @@
 //! What the machine can do at best: arithmetic, and reading from each level of its memory, by number of threads.
 //!
-//! `opcollect doctor --calibrate` measures it once; the result is kept for the machine ([`store`]), and runs there record
-//! it in their environment, from which `oppredict` has its hardware features. The kernels ([`kernels`]) take the path of
+//! `opcollect doctor --calibrate` measures it once. The result is kept for the machine ([`store`]), and runs record it
+//! in their environment. `oppredict` takes its hardware features from there. The kernels ([`kernels`]) take the path of
 //! any operator, so that a rate is what TVM's code can reach, not what a data sheet says. Which working set stands for
 //! which level is [`sets`]' to say; taking the time is behind [`Meter`]. Calibrating never changes a machine's name.
 
@@ -66,8 +66,8 @@ pub fn usual_threads(cores: u32) -> Vec<u32> {
     threads
 }
 
-/// How a rate is timed: for all of its budget, however precise the median is, because the fastest sample counts and a
-/// shared machine is often slow for a while.
+/// How a rate is timed: for all of its budget, however precise the median is. The fastest sample counts, and a shared
+/// machine is often slow for a while.
 pub fn timing(budget_ns: u64) -> TimingPolicy {
     TimingPolicy {
         warmup: 3,

@@ -175,8 +175,8 @@ pub trait Session {
     /// # Errors
     /// The device has no such state.
     fn prepare(&self, at: &Conditions) -> tvm_bridge::Result<()>;
-    /// Time of a fixed piece of work now over its usual time under the conditions that were prepared, at least 1: how
-    /// disturbed the device is.
+    /// Time of a fixed piece of work now, over its usual time under the conditions that were prepared, at least 1. It
+    /// shows interference on the device.
     ///
     /// # Errors
     /// The work fails.
@@ -218,8 +218,8 @@ pub trait Session {
     fn calibrate(&self, _on: bool) -> bool {
         false
     }
-    /// What opens the counters of a kernel's calls, for the threads that there are then; it opens none where kernels do
-    /// not run on threads of this machine, unless the device has counters of its own.
+    /// What opens the counters of a kernel's calls, for the threads that exist then. It opens none where kernels do not
+    /// run on threads of this machine, unless the device has counters of its own.
     fn counters(&self) -> OpenCounters {
         match self.tensors().is_host() {
             true => Box::new(|request| counters::open(request, Side::Host)),

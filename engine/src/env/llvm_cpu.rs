@@ -1,7 +1,7 @@
 //! LLVM's name for the processor, as TVM's own `native` falls back to the generic one.
 //!
 //! The name comes from family and model as in LLVM's host detection (`TargetParser/Host.cpp`). It
-//! is used only if the kernel lists the vector features that code for this name will use: virtual
+//! is used only if the kernel lists the vector features that code for this name will use. Virtual
 //! machines often hide some, and such code would die of an illegal instruction. Otherwise the
 //! highest x86-64 level that the features allow is taken (psABI: v2, v3, v4).
 

@@ -32,8 +32,8 @@ impl LoadMeter {
         }
     }
 
-    /// Share of the CPU time of all cores (0 to 1) that other processes took since then; nothing where the system does
-    /// not tell, or too little time has passed.
+    /// Share of the CPU time of all cores (0 to 1) that other processes took since then. Nothing where the system does
+    /// not report it, or too little time has passed.
     pub fn other_cpu_share(&self) -> Option<f64> {
         share(self.begun?, CpuTimes::now()?, ticks_per_second()?)
     }

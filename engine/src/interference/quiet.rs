@@ -1,9 +1,10 @@
 //! Samples of something that runs for long, with readings of the reference kernel between them.
 //!
-//! Two readings, one before and one after, say much of a kernel whose samples take a few milliseconds in all. A whole model's take a hundred times that,
-//! and what disturbs a machine comes and goes meanwhile. mobilenet on two virtual processors whose host is busy, four processes: samples around which the
-//! reference kernel took less than a tenth longer than usual have medians of 9.6 to 10.5 ms at 1 thread. The others have 10.5 to 12.8; all samples of a
-//! process have medians of 9.7 to 12.5.
+//! Two readings, one before and one after, say much of a kernel whose samples take a few milliseconds in all. A whole
+//! model's take a hundred times that, and interference comes and goes meanwhile. On two virtual processors of a busy
+//! host, mobilenet was measured by four processes at 1 thread. Samples whose reference kernel was slowed by less than a
+//! tenth have medians of 9.6 to 10.5 ms. The others have 10.5 to 12.8; all samples of a process have medians of 9.7 to
+//! 12.5.
 //!
 //! The reference kernel does not see everything: who shares the last-level cache takes some of it, and of its bandwidth, for tens of
 //! milliseconds. So samples are spread over the whole time that there is for them, however alike the first ones are.

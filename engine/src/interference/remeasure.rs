@@ -1,7 +1,8 @@
 //! Whether to measure again what interference disturbed, and which of several results counts.
 //!
-//! Points of a batch, whole models, replays and jobs of a nightly run go by the same rules: a result within the bound counts at
-//! once; otherwise the one with the least interference counts, and measuring goes on while there is budget left.
+//! Points of a batch, whole models, replays and jobs of a nightly run go by the same rules. A result within the bound
+//! counts at once. Otherwise measuring goes on while there is budget left, and the result with the least interference
+//! counts.
 
 use std::time::Duration;
 

@@ -17,8 +17,8 @@ pub enum CacheControl<'a> {
     Repeat,
     /// Calls take turns on copies of weights and outputs, so that as much passes between two uses of one as in the model.
     Rotate {
-        /// Puts activations where the operators around leave them, before every sample, which is a single call then;
-        /// none where they stay where the last call left them.
+        /// Puts activations where the operators around leave them, before every sample, which is a single call then.
+        /// None where they stay where the last call left them.
         activations: Option<&'a mut dyn Place>,
     },
     /// The arguments are evicted before every sample, which is a single call then.

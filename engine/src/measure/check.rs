@@ -1,6 +1,6 @@
 //! Comparing a kernel's output with a reference, element by element.
 //!
-//! Two orders of summation of the same numbers differ by rounding: for a sum of `k` products the difference relative to
+//! Two orders of summation of the same numbers differ by rounding. For a sum of `k` products the difference relative to
 //! the result grows like `ε·√k` (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2, random signs). The
 //! tolerance is a multiple of that, relative to the element, plus the same multiple of the largest element. Sums that
 //! cancel keep the error of their terms. Integers must agree exactly.

@@ -1,6 +1,6 @@
-//! How a GPU is at the moment, as NVIDIA's management library tells it: its clock, its temperature, what holds the clock
-//! back, and the energy that its board took. It comes with the driver, needs no rights, and is asked between measurements,
-//! never during one.
+//! How a GPU is at the moment, by NVIDIA's management library: its clock, its temperature, what throttles it, and the
+//! energy that its board took. It comes with the driver, needs no rights, and is asked between measurements, never
+//! during one.
 //!
 //! Not run on a GPU yet (`docs/cuda.md`): tests have a stand-in for the library.
 
@@ -24,8 +24,9 @@ pub(crate) struct State {
     pub held_back: Option<u64>,
 }
 
-/// What holds a clock back that would be higher under the same work: `nvmlClocksEventReasons` of NVML's documentation. A
-/// GPU is not disturbed if it is idle, if its user set its clocks, or if it works at its power limit all the time.
+/// What holds a clock back that would be higher under the same work: `nvmlClocksEventReasons` of NVML's documentation.
+/// A GPU counts as undisturbed if it is idle, if its user set its clocks, or if it works at its power limit all the
+/// time.
 const REASONS: [(u64, &str); 4] = [
     (0x08, "hardware slowdown"),
     (0x20, "software thermal slowdown"),
@@ -204,8 +205,8 @@ impl<T: Telemetry> Throttling<T> {
         &mut self.telemetry
     }
 
-    /// The highest clock seen over that of now, at least 1; 1 while nothing holds the clock back, because a GPU without
-    /// work lowers it by itself.
+    /// The highest clock seen over the present one, at least 1. It is 1 unless something throttles the GPU, because a
+    /// GPU without work lowers its clock by itself.
     pub fn slowdown(&mut self) -> f64 {
         let state = self.telemetry.state();
         let Some(now) = state.clock_mhz.filter(|mhz| *mhz > 0) else {

@@ -1,7 +1,7 @@
 //! The files of an import that a worker reads, by what is in them and not by where they lie.
 //!
-//! The parent says in its setup which module it means ([`ContentId`]). Whoever starts the worker sees to it that the files
-//! are where the worker runs: a child on this machine is given their folder, a worker elsewhere gets copies. A worker
+//! The parent says in its setup which module it means ([`ContentId`]). Whoever starts the worker makes sure that the
+//! files are where the worker runs. A child on this machine gets their folder, a worker elsewhere gets copies. A worker
 //! refuses a module with other bytes.
 
 use std::ffi::OsStr;

@@ -114,8 +114,8 @@ pub trait PointQueue {
     /// The next point, or nothing if there is none now. It is asked again after the next [`PointQueue::done`].
     fn next(&mut self) -> Option<MeasureSpec>;
 
-    /// What became of the oldest point that was handed out and has no result yet: results come in the order of the points,
-    /// however many are measured at once.
+    /// What became of the oldest point that was handed out and has no result yet. Results come in the order of the
+    /// points, however many are measured at once.
     fn done(&mut self, result: Result<Measured, Failure>);
 }
 

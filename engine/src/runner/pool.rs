@@ -1,7 +1,7 @@
 //! Several workers that measure at the same time, on a device whose measurements do not disturb each other.
 //!
-//! The first worker builds, describes spaces and runs the whole model, so that duplicates are found among all kernels; a
-//! worker that is handed a point of a kernel that it does not hold builds that kernel first.
+//! The first worker builds, describes spaces and runs the whole model, so that duplicates are found among all kernels.
+//! A worker that gets a point of a kernel that it does not hold builds that kernel first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::protocol::{
 };
 use crate::schedule::Space;
 
-/// Points handed out beyond the oldest without a result, for each worker: results wait in memory for their turn, and
-/// what waits has no row yet.
+/// Points handed out beyond the oldest without a result, for each worker. Results wait in memory for their turn, and
+/// have no row yet.
 const AHEAD: usize = 4;
 
 /// A [`Runner`] of one or more workers.

@@ -27,8 +27,8 @@ impl From<&str> for Factor {
     }
 }
 
-/// The factor that says which algorithm computes an operator, where a device's templates have several: it decides more than
-/// any other, so tuners begin with it.
+/// The factor that says which algorithm computes an operator, where a device's templates have several. It matters more
+/// than any other, so tuners begin with it.
 pub const ALGORITHM: &str = "algorithm";
 
 /// A factor that a device's templates have.

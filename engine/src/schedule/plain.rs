@@ -1,7 +1,7 @@
 //! The program that outputs are checked against: an operator in plain loops, apart from every template.
 //!
-//! It is what TVM's operator library wrote, with two changes that leave each element's sum in its order: the innermost
-//! spatial loop of a reduction goes inside the reduction, where LLVM can vectorise it, and outer loops may run in parallel.
+//! It is what TVM's operator library wrote, with two changes that leave each element's sum in its order. The innermost
+//! spatial loop of a reduction goes inside the reduction, where LLVM can vectorise it. Outer loops may run in parallel.
 //! As the library has them, the loops take ten times as long, and most of a short run was spent on its checks.
 
 use tvm_bridge::inspect::IterKind;

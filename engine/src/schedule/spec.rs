@@ -1,7 +1,8 @@
 //! Schedule specs: what a kernel's schedule is to be, and making it.
 //!
-//! A schedule spec is decided before anything is compiled and names the schedule for ever: the default, knobs of the template
-//! space, a sample of MetaSchedule's space by its seed, or a recorded trace. It is what a point's identity is made of.
+//! A schedule spec is decided before anything is compiled, and names the schedule for good. It is the default, knobs of
+//! the template space, a sample of MetaSchedule's space by its seed, or a recorded trace. It is what a point's identity
+//! is made of.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

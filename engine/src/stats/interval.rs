@@ -1,22 +1,22 @@
 //! Distribution-free confidence interval of the median, from order statistics.
 //!
 //! For independent samples the number that fall below the true median is Binomial(n, 1/2). So the
-//! interval between the l-th smallest and the l-th largest covers it with probability 1 − 2·P(B ≤
-//! l − 1), whatever the distribution (Conover, *Practical Nonparametric Statistics*, 3rd ed.,
-//! §3.2; recommended for timings by Hoefler & Belli, "Scientific Benchmarking of Parallel
-//! Computing Systems", SC'15, rule 5). Ties only widen the coverage.
+//! interval between the l-th smallest and the l-th largest covers it with probability 1 − 2·P(B ≤ l
+//! − 1), whatever the distribution (Conover, *Practical Nonparametric Statistics*, 3rd ed., §3.2).
+//! Hoefler & Belli recommend it for timings ("Scientific Benchmarking of Parallel Computing
+//! Systems", SC'15, rule 5). Ties only widen the coverage.
 
 use super::{Nanos, median_of_sorted};
 
 /// The level asked of every interval.
 pub const CI_LEVEL: f64 = 0.95;
 
-/// The fewest samples that have an interval of [`CI_LEVEL`]: the range of 6 covers the median
-/// with probability 1 − 2/2⁶ = 96.9 %, that of 5 only with 93.8 %.
+/// The fewest samples that have an interval of [`CI_LEVEL`]. The range of 6 covers the median with
+/// probability 1 − 2/2⁶ = 96.9 %, that of 5 only with 93.8 %.
 pub const MIN_FOR_INTERVAL: usize = 6;
 
 /// Above this many samples the exact binomial sum would start from a number below the smallest
-/// float (2⁻¹⁰²²), so the normal approximation takes over; there the two agree to one rank.
+/// float (2⁻¹⁰²²), so the normal approximation takes over. There the two agree to one rank.
 const EXACT_LIMIT: usize = 1000;
 
 /// An interval for the median and the level it holds.

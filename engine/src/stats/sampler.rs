@@ -1,8 +1,8 @@
 //! When to stop sampling a point: narrow enough, or out of budget.
 //!
 //! The interval is looked at again only after the number of samples has grown by a tenth. Looking
-//! after every sample would stop at the first lucky moment and so report intervals that are too
-//! narrow; the simulation below states how much coverage remains.
+//! after every sample would stop at the first lucky moment, and so report intervals that are too
+//! narrow. The simulation below states how much coverage remains.
 
 use std::time::Duration;
 

@@ -222,7 +222,7 @@ struct Workbench<'a> {
     max_statements: u64,
 }
 
-/// What the operator computes in plain loops, compiled with its argument checks: the seeded arguments are
+/// What the operator computes in plain loops, compiled with its argument checks. The seeded arguments are
 /// checked against the function's own shapes here, once for all its schedules.
 fn reference_outputs(
     bench: &Workbench<'_>,

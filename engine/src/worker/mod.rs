@@ -1,7 +1,8 @@
 //! The child's side of measuring: kernels are built, checked and timed here, in a process of their own.
 //!
-//! [`serve`] reads requests of [`crate::protocol`] and answers them: with [`build`] and [`bench`] for single operators, with [`whole_model`] and
-//! [`profile`] for whole models, and with [`side_by_side`] for calls that run at the same time. The parent's side is [`crate::runner`].
+//! [`serve`] reads requests of [`crate::protocol`] and answers them. [`build`] and [`bench`] do it for single
+//! operators, [`whole_model`] and [`profile`] for whole models, and [`side_by_side`] for calls that run at the same
+//! time. The parent's side is [`crate::runner`].
 
 mod arguments;
 mod bench;

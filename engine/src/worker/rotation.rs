@@ -1,5 +1,5 @@
-//! Buffer rotation: calls use several sets of arguments in turn, so that as many bytes are touched between two uses of a
-//! buffer as in the model.
+//! Buffer rotation: calls use several sets of arguments in turn, so that the bytes touched between two uses of a buffer
+//! are those of the model.
 //!
 //! Inside a model, weights come again after all that the model reads and writes in between. Outputs are written to memory
 //! that an earlier operator used. A call that repeats on the same arguments finds both in the nearest cache that holds them.
@@ -38,8 +38,8 @@ impl Rotation {
         }
     }
 
-    /// Copies of weights and of outputs, as many as `reuse` asks for; all sets share the inputs, which an operator finds where the one
-    /// before has just left them.
+    /// Copies of weights and of outputs, by the bytes of `reuse`. All sets share the inputs, which an operator finds
+    /// where the one before has just left them.
     ///
     /// # Errors
     /// No memory is left on the device.

@@ -1,5 +1,5 @@
-//! The constants that, added to logarithms of predictions, make the mean relative error smallest: one for each kind of
-//! operator with enough samples, one for all others.
+//! The constants that make the mean relative error smallest when added to logarithms of predictions. Each kind of
+//! operator with enough samples has its own; all others share one.
 //!
 //! With a = predicted ÷ measured, the sum of |s·a − 1| is smallest at the median of 1/a weighted by a.
 

@@ -1,9 +1,9 @@
 //! Conformal intervals: from errors on held-out groups to the errors to expect on the next one.
 //!
-//! Errors of one workload are alike, so the group, not the sample, is what is exchangeable: every workload has the same
-//! total weight, however many samples it has, and what is promised holds for the mean over workloads. An error is measured
-//! in units of the model's expected error at that point ([`Difficulty`]: disagreement of its members, by bins), and the
-//! interval is as wide as the weighted quantiles of both tails say.
+//! Errors of one workload are alike, so the group, not the sample, is exchangeable. Every workload has the same total
+//! weight, however many samples it has. The promised coverage holds for the mean over workloads. An error is measured
+//! in units of the model's expected error at that point ([`Difficulty`]: disagreement of its members, by bins). The
+//! interval is as wide as the weighted quantiles of both tails.
 
 use opdata::stats::weighted_quantile_of_sorted;
 use serde::{Deserialize, Serialize};
@@ -151,8 +151,8 @@ impl Conformal {
         self.groups
     }
 
-    /// The least number of groups that intervals of a level need to hold what they promise: with fewer, the next group
-    /// lies beyond all of them too often.
+    /// The least number of groups that intervals of a level need for their promised coverage. With fewer, the next
+    /// group lies beyond all of them too often.
     pub fn groups_needed(level: f64) -> usize {
         ((1.0 + level) / (1.0 - level) - 1e-9).ceil() as usize
     }

@@ -1,9 +1,9 @@
 //! Chooses the members of an ensemble and their weights by cross-validation inside the samples to learn from.
 //!
-//! Two kinds of queries, two cross-validations: whole workloads are held out to see what carries over to others, and random
-//! samples to see what knows other schedules of the same workload. Each gives the weights of its kind of query; members
-//! that count in neither are left out. Large datasets are judged on a part of them, so that choosing costs less than
-//! training does.
+//! Two kinds of queries, two cross-validations. Whole workloads are held out to see what carries over to others, random
+//! samples to see what predicts other schedules of the same workload. Each gives the weights of its kind of query;
+//! members that count in neither are left out. Large datasets are judged on a part of them, so that choosing costs less
+//! than training does.
 
 use std::collections::HashMap;
 

@@ -3,8 +3,8 @@
 //! Ensemble selection from a library of models (Caruana and others, 2004): the start is some default members that count
 //! alike. Then the member that helps the mixture most is added again and again, and may be added more than once. Its
 //! weight is how often. None of the weights is negative, they sum to one, and what is made small is the error that is
-//! judged. How many are added is found by doing it without one fold after the other and judging on that: where workloads
-//! are few or differ much, what helps some does not help others, and the default members alone are best.
+//! judged. How many are added is found by doing it without one fold after the other and judging on that one. Where
+//! workloads are few or differ much, additions do not carry over, and the default members alone are best.
 
 use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;

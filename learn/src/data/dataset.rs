@@ -22,8 +22,8 @@ pub struct Intake {
     pub duplicates: usize,
     /// Measured rows without shapes and traffic.
     pub unusable: usize,
-    /// Share of the rows learned from that were measured while something else ran: grade D, or a reference kernel that took
-    /// a tenth longer than at the start of its run. Missing where no row was graded.
+    /// Share of the training rows that were measured under interference: grade D, or a reference kernel that took a
+    /// tenth longer than at the start of its run. Missing where no row was graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<f64>,
     /// Rows of machines that were not asked for.
@@ -129,8 +129,8 @@ impl Dataset {
         groups
     }
 
-    /// The share of its models' time that each sample takes, 0 to 1: the mean over the runs of whole models that it is part of,
-    /// 0 for those of none.
+    /// The share of its models' time that each sample takes, 0 to 1. It is the mean over the runs of whole models that
+    /// it is part of, and 0 without any.
     pub fn shares(&self) -> Vec<f64> {
         let mut sums = vec![(0.0, 0.0); self.samples.len()];
         for run in &self.model_runs {

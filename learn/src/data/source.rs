@@ -103,8 +103,8 @@ impl RowSet {
         Ok(())
     }
 
-    /// Takes the facts of a run's environment, if it is that machine's; runs from before the machine was calibrated
-    /// learn of its rates from later ones.
+    /// Takes the facts of a run's environment, if it is that machine's. Runs from before the machine was calibrated
+    /// learn its rates from later ones.
     fn meet(
         &mut self,
         env_hash: &str,

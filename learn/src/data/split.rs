@@ -138,7 +138,7 @@ impl Split {
             .collect())
     }
 
-    /// An operator that several models have is held out with each of them, and nothing that was measured of its workload is
+    /// An operator that several models have is held out with each of them. Nothing that was measured of its workload is
     /// learned from: not another model's sweep of it, and no single operator.
     fn by_model(self, samples: &[Sample]) -> Result<Vec<Fold>> {
         let mut models: Vec<&String> = samples.iter().flat_map(|s| &s.models).collect();
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_model_is_held_out_with_all_that_is_known_of_its_workloads() {
-        // Two models share the workload `a`; a third measured another schedule of it; the workload `b` of the second was
-        // measured as a single operator, too, and so were `c` and `d`, which no model has.
+        // Two models share the workload `a`, and a third measured another schedule of it. The workload `b` of the
+        // second was measured as a single operator, too. So were `c` and `d`, which no model has.
         let row = |point: &str, workload: &str, model: &str, source: &str| Row {
             point_id: point.to_owned(),
             workload_hash: Some(workload.to_owned()),

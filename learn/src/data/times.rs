@@ -93,7 +93,7 @@ impl Times {
     }
 }
 
-/// Sets each sample's times to the medians of its measurements, of those without disturbance if there are any; returns the
+/// Sets each sample's times to the medians of its undisturbed measurements, or of all if there are none. Returns the
 /// median spread of all measurements of the points with several.
 pub(super) fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
     let spreads = median(times.iter().filter_map(Times::spread));

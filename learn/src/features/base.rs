@@ -1,6 +1,6 @@
 //! Estimates of a point's time up to a constant, which the models correct.
 //!
-//! Trees do not extrapolate: a model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
+//! Trees do not extrapolate. A model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
 //! the estimate grows as the time does. The estimates err in different ways, and the ensemble averages over them.
 
 use super::device::{DeviceFeatures, Nest, Query};
@@ -85,8 +85,8 @@ pub struct Bases {
     unscheduled: Option<f64>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
-    /// What one of the threads that find work has: arithmetic (flop), compulsory traffic with choices between inputs (bytes),
-    /// exponentials (calls), cold weights and cold outputs (bytes).
+    /// The share of one of the threads that find work: arithmetic (flop), compulsory traffic with choices between
+    /// inputs (bytes), exponentials (calls), cold weights and cold outputs (bytes).
     shared: [f64; 5],
     /// Whether several threads find work, which have to be started and waited for.
     several: bool,
@@ -191,8 +191,8 @@ impl Bases {
         self.pieces.is_some()
     }
 
-    /// What a piece of the schedule takes for its work, in steps of 7 %: alike for schedules of one workload that differ only in
-    /// how they divide it. None if that is not known, or if the machine's number of cores is.
+    /// The work of a piece of the schedule, in steps of 7 %. It is the same for schedules of one workload that differ
+    /// only in how they divide it. None if that is not known, or if the machine's number of cores is.
     pub fn pace_of_pieces(&self) -> Option<i64> {
         let pieces = self.pieces?;
         let PieceSteps::Round(steps) = pieces.steps else {
@@ -237,8 +237,8 @@ impl Bases {
         self.at_best.is_some()
     }
 
-    /// What arithmetic and traffic take at the calibrated rates of the machine, ns, and arithmetic times how short of power that
-    /// is; where no rates are known, nominal operations in place of all.
+    /// Time of arithmetic and of traffic at the calibrated rates of the machine, ns, and time of arithmetic times how
+    /// short of power it is. Where no rates are known, nominal operations replace all three.
     pub fn at_best(&self) -> [f64; 3] {
         self.at_best.map_or_else(
             || [self.work.exp2(), 0.0, 0.0],

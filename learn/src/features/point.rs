@@ -1,8 +1,8 @@
 //! From a row to its features and estimates.
 //!
 //! The schedule of a row whose `schedule_space` is `default` follows from the operator. Its knobs are not known when a
-//! model is asked about an operator that was never built. They are therefore not looked at on either side: the register
-//! tile is found from the operator where that can be (`cpu::default_tile`), and schedule features are missing elsewhere.
+//! model is asked about an operator that was never built. They are therefore ignored on both sides. Where possible the
+//! register tile follows from the operator (`cpu::default_tile`); schedule features are missing elsewhere.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

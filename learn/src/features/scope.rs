@@ -1,7 +1,7 @@
 //! What a feature is: its name, its meaning, and how it depends on the size of the problem.
 
-/// How a feature depends on the size of the problem; members of the ensemble leave out groups, so that some of them can
-/// only see what carries over to workloads of another size.
+/// How a feature depends on the size of the problem. Members of the ensemble leave out groups, so that some see only
+/// what carries over to workloads of another size.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -20,8 +20,8 @@ pub enum Scope {
     /// What a processor, a simulator or an analyser counted of the kernel, in units of its work: known of kernels that were
     /// counted. What a clock says under another name (cycles, stalls, task clock, energy) is not among it.
     Counted,
-    /// How an operator fills a device with known figures, for members that are asked about devices which were not
-    /// trained on: to others that tells devices apart.
+    /// How an operator fills a device with known figures. It is for members that predict devices without training
+    /// rows; to others it would identify the device.
     Foreign,
     /// Where it runs.
     Machine,

@@ -1,4 +1,4 @@
-//! What is known of kernels of a PYNQ board: the tiles of its accelerator VTA (simulated or not), and the loops of layers
+//! Features of kernels of a PYNQ board: the tiles of its accelerator VTA (simulated or not), and the loops of layers
 //! that run on its processor.
 //!
 //! Instructions are not counted: those of the processor would stand beside kernels of the accelerator, which have none.

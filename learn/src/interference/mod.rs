@@ -1,8 +1,8 @@
 //! How operators that run at the same time slow each other down.
 //!
-//! Learned from rows of `opcollect pairs` by what is known of each operator alone: traffic, footprint, arithmetic, threads,
-//! whether processors are shared, and a run beside a stream of copies. What was measured is taken as measured. [`evaluate`] holds
-//! groups and operators out, beside three baselines.
+//! Learned from rows of `opcollect pairs` by facts of each operator alone: traffic, footprint, arithmetic, threads,
+//! whether processors are shared, and a run beside a stream of copies. What was measured is taken as measured.
+//! [`evaluate`] holds groups and operators out, beside three baselines.
 
 mod evaluate;
 mod sample;

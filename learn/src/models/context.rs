@@ -1,10 +1,11 @@
 //! What running inside a model does to an operator's time.
 //!
-//! Alone, an operator finds its inputs where its last call left them; inside a model they come from the operator before, perhaps
-//! from memory, and what it writes has been evicted since the last pass. Runs that timed the whole model have both times
-//! (`time_median_ns` and `in_model_time_ns`). The time inside is a sum: its time alone, times a factor, plus a cost for each
-//! byte of the inputs and outputs. Bytes that no cache of a core holds cost more. A constant is added; the rates are fitted, at
-//! each number of threads. Times are asked for to be added up, so an operator counts by its share of its models' time.
+//! Alone, an operator finds its inputs where its last call left them. Inside a model they come from the operator
+//! before, perhaps from memory, and its outputs have been evicted since the last pass. Runs that timed the whole model
+//! have both times (`time_median_ns` and `in_model_time_ns`). The time inside is a sum: its time alone, times a factor,
+//! plus a cost for each byte of the inputs and outputs. Bytes that no cache of a core holds cost more. A constant is
+//! added; the rates are fitted, at each number of threads. Times are asked for to be added up, so an operator counts by
+//! its share of its models' time.
 
 use std::collections::BTreeMap;
 
@@ -67,8 +68,8 @@ impl Context {
         }
     }
 
-    /// The time inside a model of a point that takes `alone` by itself, both base-2 logarithms of ns: by the rates of the nearest
-    /// number of threads.
+    /// The time inside a model of a point that takes `alone` by itself, both base-2 logarithms of ns. The rates are
+    /// those of the nearest number of threads.
     pub fn time(&self, point: &Point, threads: Option<u64>, alone: f64) -> f64 {
         let asked = threads.unwrap_or(1);
         let nearest = self.by_threads.iter();

@@ -58,10 +58,10 @@ const SECOND_SEED: u64 = 1000;
 const ASKED: usize = 32;
 
 impl Ensemble {
-    /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once on a CPU, one
-    /// disturbed time then decides much: there the second ones learn from times smoothed by what the first ones found
-    /// to matter. Graded times and those of GPUs are steady enough as they are, and smoothing would blur what tells
-    /// operators apart.
+    /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once on a CPU,
+    /// a single disturbed time then has much weight. There the second ones learn from times smoothed by the first ones'
+    /// important features. Graded times and those of GPUs are steady enough as they are, and smoothing would blur what
+    /// tells operators apart.
     ///
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
@@ -149,9 +149,9 @@ impl Ensemble {
         }
     }
 
-    /// How much each member counts. Members for other machines count for these alone, and there alone of all; so do those that
-    /// see emitted code for compiled kernels of workloads that were not seen. Of what members count for that see code or
-    /// counts, points without have nothing.
+    /// How much each member counts. Members for other machines count for these alone, and no other members do there.
+    /// Members that see emitted code count for compiled kernels of workloads that were not seen. Members that see code or
+    /// counts have no weight for points without them.
     fn weights_for(&self, asked: &Asked) -> Vec<f64> {
         let weights = match asked.of_known_workload {
             false => &self.weights.unseen,
@@ -196,8 +196,8 @@ impl Ensemble {
     }
 }
 
-/// Weighted mean of some predictions, and how far they lie from it, each counting alike: one that counts little in the
-/// mean tells as much about the doubt.
+/// Weighted mean of some predictions, and how far they lie from it. For the spread each counts alike: a member with
+/// little weight in the mean is as good a sign of doubt.
 pub fn mean_and_deviation(predictions: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64) {
     let mean: f64 = predictions.clone().map(|(p, weight)| p * weight).sum();
     let count = predictions.clone().count().max(1) as f64;

@@ -134,8 +134,8 @@ pub const VIEWS_OF_COUNTS: [&[Scope]; 3] = [
     &[Scope::Size, Scope::Total, Scope::Code, Scope::Foreign],
 ];
 
-/// What a member does not see that is asked about machines it was not trained on: figures of machines beyond those seen
-/// would send trees astray, so their effect is left to the estimate.
+/// The features hidden from a member for machines without training rows. Figures beyond those seen would send trees
+/// astray, so their effect is left to the estimate.
 pub const FOREIGN: &[Scope] = &[Scope::Machine, Scope::Code, Scope::Counted, Scope::State];
 
 /// A member with the usual trees.
@@ -149,12 +149,13 @@ pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) ->
     }
 }
 
-/// The members that count alike unless data say otherwise, on every device. Each errs in its own way: over the fitted sum,
-/// over the pieces of the busiest core, over its steps and over plain work; with sizes, without, and without totals.
+/// The members that count alike unless data say otherwise, on every device. Each errs in its own way. They predict over
+/// the fitted sum, over the pieces of the busiest core, over its steps and over plain work; with sizes, without, and
+/// without totals.
 ///
-/// Chosen on 24 November 2026 by leaving out one dataset of five at a time (`opbench-llvm`, `opbench-cuda`,
-/// `opbench-cuda-sm75`, the sample, an AutoTVM log of a Xeon): the members that lower the others' errors
-/// most.
+/// Chosen on 24 November 2026 by leaving out one dataset of five at a time: the members that lower the
+/// others' errors most. The five are `opbench-llvm`, `opbench-cuda`, `opbench-cuda-sm75`, the sample, and
+/// an AutoTVM log of a Xeon.
 pub fn default_members() -> Vec<MemberSpec> {
     let [all, no_sizes, no_totals] = VIEWS;
     let wide = |view, seed| MemberSpec {

@@ -1,6 +1,6 @@
 //! Which of many samples a member learns from.
 //!
-//! A few hundred trees have some ten thousand leaves: a million samples teach them little more than a fifth of
+//! A few hundred trees have some ten thousand leaves. A million samples teach them little more than a fifth of
 //! them does, and take five times as long. With a copy of all features in each member that trains, they fill the
 //! memory.
 

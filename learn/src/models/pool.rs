@@ -1,7 +1,7 @@
 //! Members that a choice is made from.
 //!
-//! Estimates, what is seen of the features (all, no sizes, neither sizes nor totals), objectives, shallow and deep trees; and
-//! members that see emitted code or counts, where there are some, which count for points that have them.
+//! They differ in estimates, visible features (all, no sizes, neither sizes nor totals), objectives, and shallow and
+//! deep trees. Members that see emitted code or counts are added where some points have them, and count for these.
 
 use super::member::{
     DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, VIEWS_OF_COUNTS,
@@ -39,7 +39,7 @@ pub fn unseen(available: &[Scope]) -> Pool {
     Pool::of(usual, others, of_counts, available)
 }
 
-/// Members for compiled kernels of workloads that were not seen, which count alike: how fast a schedule is follows from its
+/// Members for compiled kernels of workloads that were not seen, which count alike. A schedule's speed follows from its
 /// code more than from its knobs.
 pub fn of_code() -> Vec<MemberSpec> {
     many_trees(VIEWS_OF_CODE, 15)

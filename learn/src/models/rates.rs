@@ -1,14 +1,14 @@
 //! The estimate whose rates are fitted: time as a sum of what each part of a kernel takes, with coefficients from the
 //! samples at hand.
 //!
-//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs + h·several + i. The
-//! last is the floor of the device, below which nothing gets, and h what several threads take to be started and waited for;
-//! traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
-//! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic are the
-//! times they take there at best. Then c and d are the factors by which they take longer in fact; the place of the steps has
-//! arithmetic times how short of power a machine is, and the other parts but the floor are left out. Non-negative least squares
-//! of the relative error (coordinate descent on the normal equations), in rounds that count samples less the further off they
-//! were.
+//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs + h·several
+//! + i. The last is the least time of the device, and h the time to start several threads and wait for them. Traffic
+//! alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
+//! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic are
+//! the times they take there at best. Then c and d are the factors by which they take longer in fact. Arithmetic times
+//! how short of power a machine is replaces the steps. Of the other parts only the floor stays. Non-negative least
+//! squares of the relative error (coordinate descent on the normal equations), in rounds that count samples less the
+//! further off they were.
 
 use std::collections::BTreeMap;
 
@@ -278,8 +278,8 @@ mod tests {
 
     #[test]
     fn a_floor_over_machines_of_known_rates_is_found() {
-        // Half of the peak, a third of the bandwidth, and 20 µs for the call; the second machine is four times as fast and
-        // short of power, so that its arithmetic takes as long again.
+        // Half of the peak, a third of the bandwidth, and 20 µs for the call. The second machine is four times as fast
+        // and short of power, so that its arithmetic takes as long again.
         let rows = (0..60u64).map(|number| {
             let (columns, depth) = (64 << (number % 6), 64 << (number / 6 % 5));
             let mut row = dense_row(1 + 63 * (number % 2), columns, depth, "{}");

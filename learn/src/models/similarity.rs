@@ -1,5 +1,5 @@
-//! How much the time of one point tells about that of another, 0 to 1: it falls off exponentially with the distance of
-//! their features, each weighted by how much it moves the predictions of the ensemble's members.
+//! How much the time of one point says about that of another, 0 to 1. It falls off exponentially with the distance of
+//! their features, each weighted by its effect on the predictions of the ensemble's members.
 //!
 //! The mean absolute SHAP value of a feature says how much it moves them. The leaves that points share in the trees
 //! carry the same information, but few measured points make few leaves. Distances without these weights follow features
@@ -132,8 +132,8 @@ fn rounded_moments(values: &[f32]) -> (f32, f32) {
     (mean as f32, deviation as f32)
 }
 
-/// The values of one feature as coordinates: in standard deviations times its weight, the mean where it is missing; and
-/// whether it is there, if it sometimes is not.
+/// The values of one feature as coordinates, in standard deviations times its weight; a missing value takes the mean.
+/// If it is sometimes missing, a second coordinate says so.
 fn coordinates(values: &[f32], weight: f32) -> Vec<Vec<f32>> {
     let known: Vec<f32> = values.iter().copied().filter(|v| v.is_finite()).collect();
     let mut coordinates = Vec::new();

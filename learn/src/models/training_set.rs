@@ -1,5 +1,5 @@
-//! Samples to learn from, with what members that learn from the same ones have in common: the fitted rates of their
-//! estimates, which are found once, when the first of them asks.
+//! Training samples, with the fitted rates of their estimates. All members that learn from the same samples share
+//! them; they are found once, on the first request.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,10 +1,10 @@
 //! Trained trees laid out for speed; their sums are XGBoost's to the bit.
 //!
-//! A value matters to a tree only by which thresholds it reaches, so each is first replaced by its rank: how many of its
-//! feature's thresholds it reaches, one byte. All decisions of a tree are then taken for many rows at once, byte beside
-//! byte, from the leaves to the root. No branch is taken: every decision takes the leaf that its left or its right side
-//! ends in. Trees of other kinds (categories, several outputs, very deep ones) have no such layout; the library predicts
-//! with them.
+//! A value matters to a tree only by the thresholds that it reaches. So each is first replaced by its rank, the number
+//! of its feature's thresholds that it reaches, one byte. All decisions of a tree are then taken for many rows at once,
+//! byte beside byte, from the leaves to the root. No branch is taken: every decision takes the leaf that its left or
+//! its right side ends in. Trees of other kinds (categories, several outputs, very deep ones) have no such layout; the
+//! library predicts with them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,8 +47,8 @@ struct Scale {
     thresholds: Vec<f32>,
 }
 
-/// A decision on ranks: right if the rank in `column` is at least `rank`. Where it leads to is named by the place that
-/// keeps the leaf in which a row ends there: below [`LEAVES`] the leaf of that number itself.
+/// A decision on ranks: right if the rank in `column` is at least `rank`. Its target is named by the index of the leaf
+/// in which a row ends there. Below [`LEAVES`] it is the leaf of that number itself.
 #[derive(Debug, Clone, Copy)]
 struct Decision {
     /// Twice the scale, and one more if a missing value goes right.

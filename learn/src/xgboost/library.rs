@@ -1,8 +1,8 @@
 //! Finding `libxgboost.so` and looking up the functions of its C interface.
 //!
-//! `scripts/setup` unpacks the `xgboost-cpu` wheel under `.venv/xgboost`. The library named by [`LIBRARY_VARIABLE`] goes
-//! first, then `.venv` beside or above the program and the working directory; an `xgboost` package installed in that
-//! environment will do as well.
+//! `scripts/setup` unpacks the `xgboost-cpu` wheel under `.venv/xgboost`. The library named by [`LIBRARY_VARIABLE`]
+//! goes first, then `.venv` beside or above the program and the working directory. An `xgboost` package installed in
+//! that environment will do as well.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};

@@ -36,8 +36,8 @@ pub struct Operator {
     /// Bytes that the model reads and writes between two uses of one of the weights, its own counted, mean over the calls;
     /// none without weights.
     pub weight_reuse_bytes: Option<u64>,
-    /// The same between two uses of the memory that the outputs are written to, by TVM's memory plan; none where the operator
-    /// becomes a view there.
+    /// The same between two uses of the memory that the outputs are written to, by TVM's memory plan. None where the
+    /// operator becomes a view there.
     pub output_reuse_bytes: Option<u64>,
     /// The anchor's iteration space.
     pub loops: Vec<Axis>,

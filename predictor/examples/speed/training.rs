@@ -1,6 +1,6 @@
-//! Training the first member on many rows, on one core, and what Python's xgboost needs to train the same trees
-//! (`speed.py`): the matrix with the targets (`speed.f32`), the parameters (`speed.json`), and the trees, to be compared
-//! (`speed.ubj`).
+//! Trains the first member on many rows, on one core, and writes the inputs for Python's xgboost to train the same
+//! trees (`speed.py`). These are the matrix with the targets (`speed.f32`), the parameters (`speed.json`), and the
+//! trees to compare (`speed.ubj`).
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};

@@ -91,8 +91,8 @@ pub struct DataArgs {
 /// Figures of the machines of a log.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct DevicesArgs {
-    /// A CSV table of the machines' figures, for logs that do not say: device, mem_bw (GB/s), singleflops (Gflop/s), num_sm,
-    /// freq (MHz), l2cache (MB), tdp (W), compute_capability.
+    /// A CSV table of the machines' figures, for logs without them: device, mem_bw (GB/s), singleflops (Gflop/s),
+    /// num_sm, freq (MHz), l2cache (MB), tdp (W), compute_capability.
     #[arg(long, value_name = "FILE.csv")]
     pub devices: Option<PathBuf>,
 }
@@ -299,7 +299,7 @@ pub struct PredictArgs {
     /// Give reasons and nearest measured rows for each operator.
     #[arg(long)]
     pub explain: bool,
-    /// Predict the measured rows of a run (or of a folder of runs, or a file of rows) and say how far off that is; may be
+    /// Predict the measured rows of a run (or of a folder of runs, or a file of rows) and print the error; may be
     /// repeated. Alone, with --import: the rows of that log.
     #[arg(long, value_name = "RUN", num_args = 0..=1, action = clap::ArgAction::Append, conflicts_with_all = ["data", "model_file", "model_name"])]
     pub compare: Option<Vec<PathBuf>>,

@@ -7,8 +7,8 @@
 //! | [`partial`] | partial dependence of a model's prediction on a factor |
 //! | [`report`] | all factors of every kind |
 //!
-//! A correlation over different operators mostly says that more work takes longer; by kind, and against time for each
-//! flop or byte ([`Against::Rate`]), it says what the schedule and the machine do.
+//! A correlation over different operators mostly says that more work takes longer. By kind, and against time for each
+//! flop or byte ([`Against::Rate`]), it shows the effect of schedule and machine.
 
 pub mod measures;
 pub mod partial;

@@ -7,8 +7,8 @@ use oplearn::crossval::metrics::Metrics;
 use oplearn::data::{Dataset, Sample};
 use serde::Serialize;
 
-/// Metrics of the samples measured on a quiet machine, and of those measured while something else ran: what of an error
-/// is the predictor's, and what may be the measurements'. Samples of rows that do not say how they were measured are in
+/// Metrics of the samples measured on a quiet machine, and of those measured under interference. They separate the
+/// predictor's error from that of the measurements. Samples of rows that do not say how they were measured are in
 /// neither.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ByDisturbance {

@@ -2,8 +2,8 @@
 //! every call.
 //!
 //! The constant is what the model takes between its operators (measured whole − measured operators), by number of
-//! threads. The factor is what predictions of a model's operators have in common: the median over models of measured
-//! whole ÷ prediction by operators that had not been seen.
+//! threads. The factor is common to predictions of all of a model's operators. It is the median over models of
+//! measured whole ÷ prediction by operators that had not been seen.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -284,9 +284,9 @@ impl WholeFactor {
 
     /// Distances from a predicted whole to the ends of its interval, log2; missing where too few models were seen.
     ///
-    /// Two independent errors add up: what all predictions of a model have in common (seen in whole models), and the
-    /// operators' own, which are independent of each other. So a model of one operator errs no less than the operator.
-    /// `measured` is the share of the sum that was itself measured, 0 to 1.
+    /// Two independent errors add up. One is common to all predictions of a model (seen in whole models), the other is
+    /// the operators' own. So a model of one operator errs no less than the operator. `measured` is the share of the
+    /// sum that was itself measured, 0 to 1.
     pub fn ends(&self, level: f64, measured: f64, parts: &[PartSpread]) -> Option<[f64; 2]> {
         let predicted = self.in_common(level)?;
         // A sum of measured operators is seldom closer than this.

@@ -36,8 +36,8 @@ fn intensity(point: &Point) -> f64 {
 }
 
 impl Correction {
-    /// The offset c for which the mean of |2^c ÷ 2^e − 1| over errors e is smallest: relative errors are what an answer is
-    /// judged by, and those of too large answers have no bound. It is the weighted median with the weights 2^−e.
+    /// The offset c for which the mean of |2^c ÷ 2^e − 1| over errors e is smallest. Answers are judged by relative
+    /// errors, and those of too large answers have no bound. It is the weighted median with the weights 2^−e.
     pub(crate) fn centre(errors: &[f64]) -> f64 {
         weighted_median(errors.iter().map(|e| (*e, (-e).exp2()))).unwrap_or(0.0)
     }

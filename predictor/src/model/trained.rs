@@ -376,8 +376,8 @@ fn facts(
     }
 }
 
-/// How far the operators of a kind lie from the rates that all other kinds have, log2: the root mean square over kinds of
-/// their median errors.
+/// How far the operators of a kind lie from the rates of all other kinds, log2. It is the root mean square over kinds
+/// of their median errors.
 fn unknown_kind(dataset: &Dataset) -> Option<f64> {
     let mut kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, sample) in dataset.samples.iter().enumerate() {
@@ -420,8 +420,8 @@ fn ranges(samples: &[&Sample]) -> Vec<Range> {
 }
 
 impl Trained {
-    /// Refuses a number of threads that neither the machine has cores for nor the training data have rows of: estimates
-    /// shared by this many threads would be fiction.
+    /// Refuses a number of threads that exceeds the machine's cores and that the training data have no rows of.
+    /// Estimates shared by this many threads would be fiction.
     ///
     /// # Errors
     /// There are more threads than both.

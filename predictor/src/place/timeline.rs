@@ -1,8 +1,8 @@
 //! When each job runs: a placement in time, and the two heuristics that place jobs by it.
 //!
-//! *HEFT* (Topcuoglu, Hariri and Wu, IEEE TPDS 13, 2002) takes jobs by their upward rank: the mean time from a job's begin to
-//! the end of all that follows. It gives each to the device where it ends first, in gaps too. *Greedy* takes jobs in the
-//! order of the models and appends each where it ends first.
+//! *HEFT* (Topcuoglu, Hariri and Wu, IEEE TPDS 13, 2002) takes jobs by their upward rank. That is the mean time from a
+//! job's begin to the end of all that follows. It gives each to the device where it ends first, in gaps too. *Greedy*
+//! takes jobs in the order of the models and appends each where it ends first.
 
 use super::problem::{Placement, Problem};
 

@@ -192,8 +192,8 @@ impl Trained {
         })
     }
 
-    /// Refuses a model that has learned from searches of schedules alone, such as a tuner's logs: most of what they try is
-    /// slow, and the default schedule is not among it. So sums over a network are many times too long.
+    /// Refuses a model that has learned from searches of schedules alone, such as a tuner's logs. Most of what they try
+    /// is slow, and the default schedule is not among it. So sums over a network are many times too long.
     fn check_schedules(&self, graph: &Graph) -> Result<()> {
         let facts = &self.facts;
         // Tables of libraries have one time for each workload and number of threads.
@@ -263,8 +263,9 @@ impl Trained {
             .collect())
     }
 
-    /// The interval of a sum: what whole models showed and what the operators' own intervals say; where too few models were
-    /// seen, as if all operators erred together, which is the widest it can be. `None` where an operator has none.
+    /// The interval of a sum, by the errors of whole models and the operators' own intervals. Where too few models were
+    /// seen, it is as if all operators erred together, which is the widest it can be. `None` where an operator has
+    /// none.
     fn sum_interval(
         &self,
         time_ns: f64,

@@ -29,7 +29,7 @@ pub fn blocks(calls: &[Call]) -> Vec<Range<usize>> {
 }
 
 /// Whether every later call needs the result of this one, and this one needs those of all earlier calls of its block,
-/// directly or through others: then nothing of the block can run beside what comes later.
+/// directly or through others. Then nothing of the block can run beside later calls.
 fn is_cut(calls: &[Call], begin: usize, at: usize) -> bool {
     let mut needed = vec![false; at + 1];
     needed[at] = true;

@@ -23,8 +23,8 @@ use serde::Serialize;
 
 use problem::Problem;
 
-/// A schedule that is not this much faster by prediction is not chosen: of predicted gains of 3 to 5 %, between -1 and +3 %
-/// were measured (rnn, inception_v3; `scripts/bench side-by-side` on two machines, 2026-11-25).
+/// A schedule that is not this much faster by prediction is not chosen. Of predicted gains of 3 to 5 %, between -1 and
+/// +3 % were measured (rnn, inception_v3; `scripts/bench side-by-side` on two machines, 2026-11-25).
 pub const LEAST_GAIN: f64 = 0.04;
 
 /// One way to run the models.

@@ -79,8 +79,9 @@ pub fn share(problem: &Problem, groups: u32) -> u32 {
         .unwrap_or(1)
 }
 
-/// Each model on one of several groups of equal threads, as even as the longest first makes them; the end of the longest
-/// group runs on all threads behind them, where that is faster. Nothing for one model, or where threads do not suffice.
+/// Each model on one of several groups of equal threads, filled longest first and as even as that makes them. The end
+/// of the longest group runs on all threads behind them, where that is faster. Nothing for one model, or where threads
+/// do not suffice.
 pub fn partitioned(problem: &Problem) -> Option<Vec<Groups>> {
     let many = problem.calls.last()?.at.0 + 1;
     if many < 2 || problem.threads < 2 {

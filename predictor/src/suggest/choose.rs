@@ -1,9 +1,9 @@
-//! Which candidates to measure within a budget of time: one after the other, given those chosen before, the one whose gain
-//! over the square root of its cost is largest.
+//! Which candidates to measure within a budget of time. The next one is always the one whose gain, given those chosen
+//! before, over the square root of its cost is largest.
 //!
-//! The gain for a second would be the best use of the budget if errors were alike everywhere; but then only fast kernels
-//! are measured, and slow ones are predicted badly. Without the cost the budget goes into a few slow ones. The square
-//! root keeps most of what either brings (`scripts/bench suggest`).
+//! The gain for a second would be the best use of the budget if errors were alike everywhere. But then only fast
+//! kernels are measured, and slow ones are predicted badly. Without the cost the budget goes into a few slow ones. The
+//! square root keeps most of what either brings (`scripts/bench suggest`).
 //!
 //! Work grows with the square of the candidates, so they are looked at in blocks of `BLOCK`. Each block has its
 //! share of the budget, and each candidate is compared with the measured points nearest to it.
@@ -252,8 +252,8 @@ fn blocks(kernels: &[usize], seed: u64) -> Vec<Vec<usize>> {
     blocks
 }
 
-/// The measured points (the first this many places) that a block is looked at against: all, or of very many those nearest
-/// to its points and an even selection of the others.
+/// The measured points (the first `measured` ones) that a block is compared with: all, or if there are very many the
+/// nearest to its points and an even selection of the others.
 fn nearest(similarity: &Similarity, measured: usize, block: &[usize]) -> Vec<usize> {
     if measured <= KNOWN {
         return (0..measured).collect();

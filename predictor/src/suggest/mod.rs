@@ -273,7 +273,7 @@ fn open(
     open
 }
 
-/// The weight of each candidate in the objective: 1, or by the share of its model's time; the points
+/// The weight of each candidate in the objective: 1, or by the share of its model's time. The points
 /// of every run of the collector weigh one on average.
 fn weights(candidates: &Candidates, open: &[usize], times_ns: &[f64]) -> Vec<f64> {
     let plain: Vec<f64> = open

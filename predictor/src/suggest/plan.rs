@@ -21,8 +21,8 @@ pub struct Written {
     pub points: usize,
 }
 
-/// Writes a plan for each job that has chosen points: to `out`, or, if there are several, to files beside it with the
-/// model in their names. `order` are positions of candidates, most useful first; `about` is one line for people.
+/// Writes a plan for each job that has chosen points, to `out`. If there are several, files beside it have the model
+/// in their names. `order` are positions of candidates, most useful first; `about` is one line for people.
 ///
 /// # Errors
 /// A file cannot be written; earlier ones stay.

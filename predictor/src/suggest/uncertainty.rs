@@ -1,9 +1,10 @@
 //! What is not known about some points, given the measured ones: a Gaussian process over [`Similarity`].
 //!
-//! The variance of a point is 1 where nothing like it was measured and falls towards 0 beside measured ones. Measuring a point
-//! takes away from all others what they share with it; the sum of these reductions, with the weights of the objective, is the
-//! point's gain (active learning after Cohn, *Neural network exploration using optimal experiment design*, 1996). Points that are
-//! like one already chosen have little left to gain, so a batch chosen one by one is not redundant.
+//! The variance of a point is 1 where nothing like it was measured and falls towards 0 beside measured ones. Measuring
+//! a point takes away from all others the variance they share with it. The sum of these reductions, with the weights of
+//! the objective, is the point's gain (active learning after Cohn, *Neural network exploration using optimal experiment
+//! design*, 1996). Points that are like one already chosen have little left to gain, so a batch chosen one by one is
+//! not redundant.
 
 use nalgebra::{Cholesky, DMatrix, DMatrixViewMut};
 use oplearn::models::similarity::Similarity;
@@ -118,8 +119,8 @@ fn fill(matrix: &mut DMatrixViewMut<'_, f32>, value: impl Fn(usize, usize) -> f3
     }
 }
 
-/// L⁻¹ K of the known points with the unknown ones, where L Lᵀ is the known points' own covariance with its noise: a
-/// column for each unknown point. Its squares are what is explained of their variance.
+/// L⁻¹ K of the known points with the unknown ones. L Lᵀ is the known points' own covariance with its noise. Each
+/// unknown point has a column. Its squares are what is explained of their variance.
 fn explained(similarity: &Similarity, known: &[usize], unknown: &[usize]) -> DMatrix<f32> {
     let size = known.len();
     let mut explained = DMatrix::zeros(size, unknown.len());

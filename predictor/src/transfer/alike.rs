@@ -1,8 +1,8 @@
 //! Which of the machines that a model was trained on a new one is like.
 //!
-//! The model is asked about the measured points as if each known machine ran them. How much slower the new machine is as a whole says nothing
-//! of likeness, so what one factor cannot explain of the measurements counts: under normal errors of unknown size a machine
-//! is as likely as (mean square)^(−measurements ÷ 2).
+//! The model is asked about the measured points as if each known machine ran them. How much slower the new machine is
+//! as a whole is no sign of likeness, so only what one factor cannot explain counts. Under normal errors of unknown
+//! size a machine is as likely as (mean square)^(−measurements ÷ 2).
 
 use crate::model::Correction;
 
@@ -16,8 +16,8 @@ const NOISE: f64 = 1e-4;
 /// Shares below this are left out: each machine that counts is asked about every point.
 const NEGLIGIBLE: f64 = 0.01;
 
-/// How much each of some machines counts (not negative, sum one), from log2(measured ÷ predicted as if it ran the point) by machine,
-/// then by measurement; all alike without measurements.
+/// Weights of some machines (not negative, sum one), from log2(measured ÷ predicted as if it ran the point) by machine,
+/// then by measurement. Without measurements all are equal.
 pub fn shares(errors: &[Vec<f64>]) -> Vec<f64> {
     let likelihoods: Vec<f64> = errors.iter().map(|own| log_likelihood(own)).collect();
     let best = likelihoods

@@ -1,7 +1,7 @@
 //! Which points to measure: those that leave the others nearest to a measured one, on average (k-medians, chosen greedily).
 //!
 //! Distances are over features that vary, in standard deviations; what only one side has counts as two. Points at the
-//! edge of what there is are chosen only where others lie near them: a model of the measurements is to be good on the many.
+//! edge are chosen only where others lie near them: a model of the measurements must be good for the majority.
 
 use opdata::stats::moments;
 use oplearn::data::split::shuffled;

@@ -28,8 +28,8 @@ pub struct Gain {
     pub one_factor_mape: f64,
     /// The adapted model: mixed of several corrections and a model of these measurements.
     pub adapted_mape: f64,
-    /// How much each counts: the old model, what it predicts of the machines alike with one factor, corrected, corrected by trees, too, by
-    /// rates, a model of the measurements.
+    /// The weights of the old model, of the alike machines' predictions with one factor, of these corrected, corrected
+    /// by trees too, by rates, and of a model of the measurements.
     pub shares: Shares,
     /// The known machines that the new one is like, by how much each counts; none where the old model is asked as it is.
     pub alike: Vec<(String, f64)>,
@@ -41,8 +41,8 @@ pub struct Gain {
     pub chosen: Vec<String>,
 }
 
-/// The old model's predictions of all samples of a dataset of another machine, log2 ns: as they are, and as if each of the machines that
-/// it was trained on ran them.
+/// The old model's predictions of all samples of a dataset of another machine, log2 ns. One is as they are, and one for
+/// each machine of the training data is as if that machine ran them.
 ///
 /// # Errors
 /// XGBoost's library fails.

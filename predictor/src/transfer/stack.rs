@@ -1,8 +1,8 @@
 //! How much each of some predictions counts: the mixture that errs least on held-out measurements. It is found again
 //! on many random draws of them and averaged (bagging), so a few measurements do not decide it.
 //!
-//! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured, which one
-//! could have without any mixing: it counts almost alone in the draws in which it errs least of all.
+//! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured: it
+//! would be the best without any mixing. It counts almost alone in the draws in which it errs least of all.
 
 use opdata::random::SplitMix64;
 

@@ -1,9 +1,9 @@
 //! Where a surface turns: the line over two factors along which one of them stops paying, and whether the other moves it.
 //!
-//! On logarithmic axes (u the first factor, v the second, y the time) the surface has the terms 1, u, v, v², u·v and a
-//! hinge max(0, u − line(v)). Every line over a grid is tried and the best refined; the product and the square let
-//! scaling that changes smoothly do without a hinge. A surface has a turn if the hinge explains much of what the smooth
-//! part leaves, more than it does for residuals in random order. Intervals are from bootstrapping residuals.
+//! On logarithmic axes (u the first factor, v the second, y the time) the surface has six terms. They are 1, u, v, v²,
+//! u·v and a hinge max(0, u − line(v)). Every line over a grid is tried and the best refined; the product and the
+//! square let scaling that changes smoothly do without a hinge. A surface has a turn if the hinge explains much of what
+//! the smooth part leaves, more than it does for residuals in random order. Intervals are from bootstrapping residuals.
 
 use opdata::stats::quantile_of_sorted;
 use oplearn::data::split::shuffled;

@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 /// Least share of a term, by length, that the terms before it must not explain: below it the points do not tell it apart.
 const INDEPENDENT: f64 = 1e-9;
 
-/// Q and R of some terms, each with its value at every point; none if one of them is (nearly) a sum of those before it.
+/// Q and R of some terms, each with its value at every point. None if a term is (nearly) a sum of those before it.
 fn decomposed(terms: &[Vec<f64>], independent: f64) -> Option<(DMatrix<f64>, DMatrix<f64>)> {
     let points = terms.first()?.len();
     if points < terms.len() {

@@ -1,7 +1,7 @@
 //! Times over two factors: from datasets with sweeps, and what to tell of each.
 //!
 //! A workload measured under several schedules is a surface over each two of their numbers (tiles, vector length,
-//! unrolling, threads); operators of one kind and window are one over such a number and the work or the batch. A cell
+//! unrolling, threads). Operators of one kind and window are one over such a number and the work or the batch. A cell
 //! that was measured more than once, or with other numbers different, has its median.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Series of times over an axis.
 //!
-//! From CSV files (gzipped or not) with one measurement a line: the axis is the column that starts with `threads` (a
+//! From CSV files (gzipped or not) with one measurement a line. The axis is the column that starts with `threads` (a
 //! second one starts with `log2`). The time is the first with `time` or `latency` in its name. All columns of text tell
 //! the sweeps apart. From datasets: every workload with at least [`LEAST_POINTS`] numbers of threads.
 

@@ -1,7 +1,7 @@
 //! Idle gaps of the TIU, and what they wait for.
 //!
 //! A gap is a time in which a core's TIU does no work. What it waits for is known where the next command names the
-//! GDMA command it depends on, and otherwise seen: the engine that works longest in the gap.
+//! GDMA command it depends on. Otherwise it is the engine that works longest in the gap.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The front page: how the time was spent, what bounds it, what would help, in numbers and in sentences.
 //!
-//! Shares are of cores × total time. The ladder of "what if" is bigTpuProfile's idea (its sheet `Summary`): each step says
-//! how long the dump would take at least if one kind of loss were gone. Steps are lower bounds from what was measured, not
+//! Shares are of cores × total time. The ladder of "what if" is bigTpuProfile's idea (its sheet `Summary`). Each step
+//! gives the least time of the dump if one kind of loss were gone. Steps are lower bounds from what was measured, not
 //! predictions: nothing is said about whether a program could reach them.
 
 use opreport::units::{count as counted, time};

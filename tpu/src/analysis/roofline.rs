@@ -1,8 +1,8 @@
 //! Roofline: what the chip could reach against what a kernel, layer or dump did.
 //!
-//! Peak operations are those of the cubes: lanes × input channels × four outputs × 2 per cycle (bytes; half for 16-bit
-//! types; one channel and a quarter of the vector units for 32-bit ones). The memory roof is the chip's DDR limit of a
-//! core. Formula: attainable = min(peak, intensity × bandwidth), intensity = operations over DDR bytes.
+//! Peak operations are those of the cubes: lanes × input channels × four outputs × 2 per cycle for bytes. 16-bit types
+//! have half of them, 32-bit ones one channel and a quarter of the vector units. The memory roof is the chip's DDR
+//! limit of a core. Formula: attainable = min(peak, intensity × bandwidth), intensity = operations over DDR bytes.
 
 use serde::Serialize;
 

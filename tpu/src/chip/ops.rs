@@ -1,7 +1,7 @@
 //! Operations a TIU command does: what the algorithm needs, what the hardware runs, and the cycles that takes.
 //!
-//! The formulas are those of bigTpuProfile 0.3.7 (`opdef.py` of each chip): the algorithm's operations from the
-//! shapes, and the hardware's from the shapes rounded up to lanes and vector units. Cycles are those at full use of
+//! The formulas are those of bigTpuProfile 0.3.7 (`opdef.py` of each chip). The algorithm's operations follow from
+//! the shapes, the hardware's from the shapes rounded up to lanes and vector units. Cycles are those at full use of
 //! the units. Values are signed and wide because damaged shapes make them negative or huge.
 
 use crate::chip::regs::Layout;

@@ -1,5 +1,5 @@
-//! Rows of the dataset: one for each operator by shape, kernel and layer of a dump and one for the whole, with times over
-//! all executions.
+//! Rows of the dataset, with times over all executions. There is one for each operator by shape, kernel and layer of a
+//! dump, and one for the whole.
 //!
 //! Rates are sums over sums: all operations or bytes over all the time. A quotient of a mean and a median would be a rate
 //! that never was, where executions differ.

@@ -68,8 +68,8 @@ impl Clocks {
     }
 }
 
-/// Finds the sync point of each core that lost its sync record: that of another engine stands in for it, corrected by what
-/// it is on the other cores.
+/// Finds the sync point of each core that lost its sync record. That of another engine stands in for it, corrected by
+/// the difference of the two on the other cores.
 pub(super) fn find_sync_points(cores: &mut [ReadCore], report: &mut Report) {
     let needed = cores.len() > 1;
     for index in 0..cores.len() {
@@ -109,7 +109,7 @@ pub(super) fn find_sync_points(cores: &mut [ReadCore], report: &mut Report) {
 }
 
 /// Lets the clocks of a core's engines begin in the same turn. Each wraps after 2^32 ticks of its own, so that one may
-/// seem to be a turn (seconds) ahead; engines of a core work at the same time.
+/// seem to be a turn (seconds) ahead. Engines of a core work at the same time.
 pub(super) fn join_turns(part: &mut CoreParts, clocks: &Clocks) {
     const TURN: i64 = 1 << 32;
     const FAR_NS: f64 = 1e8;

@@ -271,8 +271,8 @@ fn ends_otherwise(
 /// Records that frame a program are at least this many.
 const FEW: u64 = 64;
 
-/// Records at both ends that are not of the program: all without commands, if each command has its record; else only
-/// such as frame a program, since the others may be what lost its commands.
+/// Records at both ends that are not of the program. If each command has its record, they are all records without
+/// commands. Otherwise they are only those that frame a program, since the others may be of lost commands.
 fn outside(binding: &Binding, records: &[Record]) -> (usize, usize) {
     if binding.commands_used >= binding.commands {
         return (binding.before, binding.after);

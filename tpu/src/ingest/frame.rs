@@ -1,5 +1,5 @@
-//! The frame of a dump: where time begins, the window to look at, the sync commands around the program, and the count of
-//! what is left.
+//! The frame of a dump: where time begins, the window to look at, the sync commands around the program, and the count
+//! of the rest.
 
 use std::path::Path;
 

@@ -73,8 +73,8 @@ fn nodes_are_missing(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3])
         || contradict_each_other(given)
 }
 
-/// Whether in all engines each record has its command and each command its record, in as many sections for TIU as for GDMA:
-/// then nodes were lost that details made up for.
+/// Whether in all engines each record has its command and each command its record, in as many sections for TIU as for
+/// GDMA. Then details made up for lost nodes.
 fn are_whole(given: &[Given; 3]) -> bool {
     let whole = |given: &Given| given.bound.is_empty() || given.whole_sections().is_some();
     let [tiu, gdma] = [&given[0], &given[1]].map(Given::whole_sections);
@@ -104,8 +104,8 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     by_times || alone(0) || alone(1) || apart
 }
 
-/// The reset between preamble and program is one for all engines: if one's records show that it is lost, it is lost for
-/// those as well whose first records are gone. What anchors CDMA ports is no loss, if the core has any (`anchored`).
+/// The reset between preamble and program is one for all engines. If one's records show that it is lost, it is lost for
+/// engines without their first records as well. What anchors CDMA ports is no loss, if the core has any (`anchored`).
 fn mend_first_ids(stages: &mut [Stage; 3], records: &[Vec<Record>; 3], anchored: bool) {
     let first = |stage: &Stage| {
         let id = records[stage.stream.engine.slot()].first()?.id;

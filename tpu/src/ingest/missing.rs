@@ -1,5 +1,5 @@
-//! What a dump should have and does not: blocks of a core's file that others have, ports that commands name, the line
-//! that says `bmodel`, the chip that the command nodes are of.
+//! What a dump should have and lacks: blocks of a core's file that others have, ports that commands name, the line
+//! that says `bmodel`, the chip of the command nodes.
 
 use std::collections::BTreeSet;
 

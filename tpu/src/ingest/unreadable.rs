@@ -1,7 +1,7 @@
 //! How many descriptors lie in bytes that cannot be read.
 //!
-//! Descriptors have no ids: they are counted. The records say how many there were, unless some of those are lost as well;
-//! then what follows the bytes keeps its likely number and is marked as uncounted.
+//! Descriptors have no ids: they are counted. The records say how many there were, unless some of those are lost as
+//! well. Then what follows the bytes keeps its likely number and is marked as uncounted.
 
 use crate::input::nodes::{Command, CommandKind, Origin};
 use crate::matching::order::Record;

@@ -257,8 +257,8 @@ fn read_nodes(
     Ok(())
 }
 
-/// The runtime frames a program by the same commands of all engines, before it resets their ids: an engine that has fewer
-/// than the others has lost some.
+/// The runtime frames a program by the same commands of all engines, before it resets their ids. An engine that has
+/// fewer than the others has lost some.
 fn note_preamble(
     nodes: &Nodes,
     framed: usize,

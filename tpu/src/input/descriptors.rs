@@ -108,8 +108,8 @@ fn note_open(chains: &[(Engine, DecodeStop)], name: &str, report: &mut Report) {
     }
 }
 
-/// Pieces without the mark that ends a chain, where the engine records nothing for it; what cannot be read at the end of a
-/// block ends with the mark.
+/// Pieces without the mark that ends a chain, where the engine records nothing for it. A piece that cannot be read at
+/// the end of a block ends with the mark.
 fn without_last_mark(
     chip: Chip,
     unit: CommandUnit,

@@ -1,7 +1,7 @@
 //! What stands between the commands of a block of nodes: resets of ids, batches, names and ends of kernels.
 //!
-//! A runtime writes the same marks for each kernel. One that lacks some of what most others have has lost them: nothing
-//! else shows that a reset of an idle engine, the end of a kernel or its name is gone.
+//! A runtime writes the same marks for each kernel. A core that lacks some of what most others have has lost them.
+//! Nothing else shows that a reset of an idle engine, the end of a kernel or its name is gone.
 
 use crate::chip::NodeEngine;
 

@@ -1,6 +1,6 @@
 //! PMU records: what the hardware wrote when an engine finished a command.
 //!
-//! Times and ids are the raw counters here; the other counters stay in the file's bytes and are read when asked for
+//! Times and ids are the raw counters here. The other counters stay in the file's bytes and are read on request
 //! ([`DmaCounters`]), so that a record costs little memory. Layouts: `docs/tpu.md`.
 
 use crate::chip::{CDMA_RECORD_BYTES, Chip};

@@ -1,7 +1,7 @@
 //! The words of a block of command nodes, one after the other: which kind each is, and which belong together.
 //!
-//! Owns the grammar (see [`crate::input::nodes`] for what the kinds mean) and where it starts again after a lost word: a
-//! kernel's name is text, and no word of a node looks like text.
+//! Owns the grammar (see [`crate::input::nodes`] for the meaning of the kinds) and where it starts again after a lost
+//! word. A kernel's name is text, and no word of a node looks like text.
 
 use crate::input::nodes::Mode;
 

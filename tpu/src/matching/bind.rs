@@ -1,8 +1,8 @@
 //! Gives each record of an engine its command.
 //!
-//! Within a pair of sections a record's id is its command's number, so a lost record costs nothing but itself. Only
-//! where commands are missing is there a choice; then the counters of DMA records (which memory they wrote) decide as
-//! far as they can, and what they leave open is marked as guessed.
+//! Within a pair of sections a record's id is its command's number, so a lost record costs nothing but itself. There
+//! is a choice only where commands are missing. Then the counters of DMA records (which memory they wrote) decide as
+//! far as they can. What they leave open is marked as guessed.
 
 use crate::input::nodes::{Command, Tags};
 use crate::matching::event::{Certainty, Link};
@@ -62,8 +62,8 @@ pub struct Binding {
     pub whole_sections: Option<usize>,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
-    /// Sections whose ids go on in the next, and when that one's first record ran: all of the one's end and of the other's
-    /// beginning would have to be lost.
+    /// Sections whose ids go on in the next, and when that one's first record ran. Otherwise all of the one's end and
+    /// of the other's beginning would have to be lost.
     pub run_over: Vec<Stretch>,
     /// Whether ids begin elsewhere than at the base, if any record is paired.
     pub elsewhere: Option<bool>,
@@ -87,8 +87,8 @@ pub fn doubt(bound: &mut [Bound]) {
 
 /// Binds the records of a stream to its commands. `records` may have ids mended.
 pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Binding {
-    // An id beyond all commands that does not go on with those before it is of no command: such a record must not part a
-    // section in two.
+    // An id beyond all commands that does not go on with those before it is of no command. Such a record must not split
+    // a section.
     const NEAR: u32 = 8;
     let sections = of_commands(commands);
     let highest = sections.iter().map(|s| u64::from(s.first) + s.count).max();

@@ -51,8 +51,8 @@ pub struct Ordered {
 pub fn settle(engine: Engine, mut raw: Vec<RawRecord>) -> Ordered {
     let lapped = unroll_ring(&mut raw);
     unwrap_ids(&mut raw);
-    // Two threads share the system DMA, so its records may overlap and stand out of order in time without any harm: they
-    // are moved by time only if that brings the ids into step.
+    // Two threads share the system DMA, so its records may overlap and stand out of order in time without any harm.
+    // They are moved by time only if that makes their ids consecutive.
     let as_written = (engine == Engine::Sdma).then(|| in_file_order(&raw));
     let mut ordered = unwrap_times(raw);
     if let Some(as_written) = as_written {
@@ -267,7 +267,7 @@ fn place(ordered: &mut Ordered, mut pending: Vec<Record>) {
     ordered.records = merged;
 }
 
-/// A record that contains two later ones of the same engine has a wrong end; so has a last one that is far longer than
+/// A record that contains two later ones of the same engine has a wrong end. So has a last one that is far longer than
 /// all the others together.
 fn drop_containers(ordered: &mut Ordered) {
     let records = &ordered.records;

@@ -2,7 +2,7 @@
 //!
 //! A section is what an engine did between two resets of its ids, usually one kernel. In a whole dump the lists
 //! correspond one to one. Where they do not, the cheapest alignment is taken, counted in records and commands that are
-//! left over; how sure it is, is not said here (see `embed`).
+//! left over. `embed` decides how sure it is.
 
 use std::ops::Range;
 

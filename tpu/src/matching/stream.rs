@@ -58,9 +58,9 @@ impl Stream<'_> {
         }
     }
 
-    /// Whether ids may begin elsewhere than at the base: only where nothing else explains that the first are missing,
-    /// neither a ring that lapped nor commands that are not all known. Those of a compiled model begin at the base: each
-    /// run of it resets them.
+    /// Whether ids may begin elsewhere than at the base. They may only where nothing else explains that the first are
+    /// missing: neither a ring that lapped nor unknown commands. Those of a compiled model begin at the base: each run
+    /// of it resets them.
     pub(super) fn may_begin_elsewhere(&self, commands: &[Command]) -> bool {
         let counted = |c: &Command| c.origin == Origin::Recorded && !c.kind.is_of_model();
         self.anchor == Anchor::Start && commands.iter().all(counted)
@@ -136,8 +136,8 @@ impl Stream<'_> {
         (ns(record.start), ns(record.end))
     }
 
-    /// Whether a record's counters rule a command out: it read or wrote the other memory, moved data in a sync command, or
-    /// moved another number of bytes than the command's extents are of.
+    /// Whether a record's counters rule a command out. It read or wrote the other memory, moved data in a sync command,
+    /// or moved another number of bytes than the command's extents have.
     pub(super) fn contradicts(&self, record: &Record, bound: &Bound) -> bool {
         if !matches!(self.engine, Engine::Gdma | Engine::Sdma) || self.chip == Chip::Bm1688 {
             return false;

@@ -13,8 +13,8 @@ use crate::matching::event::{Event, SyncGuess};
 use crate::matching::order::Record;
 use crate::report::Engine;
 
-/// How many of the first records are the preamble. It is a section of its own, of two records if whole; unless ids
-/// are not reset after it, which shows in the first command's id. Without commands it is taken to be whole.
+/// How many of the first records are the preamble. It is a section of its own, of two records if whole. If ids are
+/// not reset after it, the first command's id shows it, and it is none. Without commands it is taken to be whole.
 pub fn preamble_len(chip: Chip, records: &[Record], first_command: Option<u32>) -> usize {
     let full = chip.spec().preamble_len();
     let first_section = 1 + records.windows(2).take_while(|w| w[1].id > w[0].id).count();
@@ -28,8 +28,8 @@ pub fn preamble_len(chip: Chip, records: &[Record], first_command: Option<u32>) 
     }
 }
 
-/// The preambles of a core's engines are written at the same time: sets the length of those to 0 that begin after the
-/// earliest has ended, since they are what remains of a stream without its head. `spans` are their starts and ends in ns.
+/// The preambles of a core's engines are written at the same time. A preamble that begins after the earliest has ended
+/// is the rest of a stream without its head: its length is set to 0. `spans` are their starts and ends in ns.
 pub fn drop_late(spans: &[Option<(f64, f64)>; 3], lengths: &mut [usize; 3]) {
     const SLACK_NS: f64 = 50.0;
     // Clocks that ran over a different number of times cannot be compared yet.
@@ -102,9 +102,9 @@ pub fn guess_dma(chip: Chip, engine: Engine, file: &SourceFile, events: &mut [Ev
     }
 }
 
-/// Which TIU records of a stream without commands look like a send and a wait: neighbours that both carry the mark of
-/// a system command (2 in the last word), one of them as short as a send. A single mark is no evidence: it is what a
-/// computation with one bank conflict leaves too.
+/// Which TIU records of a stream without commands look like a send and a wait. They are neighbours that both carry
+/// the mark of a system command (2 in the last word), one of them as short as a send. A single mark is no evidence:
+/// it is what a computation with one bank conflict leaves too.
 pub fn guess_tiu(chip: Chip, file: &SourceFile, events: &mut [Event]) {
     if !matches!(chip, Chip::Aks | Chip::Aksv) {
         return;
@@ -130,7 +130,8 @@ pub fn guess_tiu(chip: Chip, file: &SourceFile, events: &mut [Event]) {
 }
 
 /// The places of a stream's events between the pairs of sync commands at both ends. The second result says whether sync
-/// commands between them are to go as well: in a stream of at most two records, unless CDMA traffic explains them.
+/// commands between them are dropped as well. They are in a stream of at most two records, unless CDMA traffic explains
+/// them.
 pub fn between_pairs<'a>(
     chip: Chip,
     core_of: &dyn Fn(&Event) -> Option<&'a CoreFile>,

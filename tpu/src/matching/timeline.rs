@@ -55,8 +55,8 @@ impl Timeline {
         }
     }
 
-    /// Whether another engine began what it was sent behind a reset of ids before this one had ended what it was sent before
-    /// that reset: then one of the two is of other commands. The system DMA may be late, but not early.
+    /// Whether another engine began commands behind a reset of ids before this one had ended its commands before that
+    /// reset. Then one of the two has the wrong commands. The system DMA may be late, but not early.
     pub fn outlasts(&self, other: &Timeline) -> bool {
         let began_behind = |next: u32| {
             let behind = other.starts.partition_point(|&(place, _)| place <= next);

@@ -1,7 +1,8 @@
 //! Dumps of the tests' own making, for every chip and mode, with what is true of them.
 //!
-//! Per core and kernel: tiles of two loads, a matrix multiplication, an addition and a store, and some SDMA traffic;
-//! framed as each chip frames its profiles. Durations and sizes come from a small generator, so a seed is a dump.
+//! Per core and kernel: tiles of two loads, a matrix multiplication, an addition and a store, and some SDMA traffic.
+//! They are framed as each chip frames its profiles. Durations and sizes come from a small generator, so a seed is a
+//! dump.
 
 #![allow(dead_code)]
 

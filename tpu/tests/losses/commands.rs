@@ -132,7 +132,7 @@ impl CommandLoss {
     }
 }
 
-/// Takes a part of the words of one kind, but `keep` of them; words of names are looked at as words, as a damaged file's are.
+/// Removes the words of one kind in `part`, but leaves at least `keep`. Words of names count too, as in a damaged file.
 fn remove_kind(words: &mut Vec<u32>, kind: u32, part: Part, keep: usize) {
     let all: Vec<usize> = (0..words.len())
         .filter(|&at| words[at] & 0x7f == kind)

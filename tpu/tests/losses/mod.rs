@@ -1,7 +1,7 @@
 //! What is done to dumps, and whether what is said of them afterwards is true.
 //!
-//! Losses of records and of commands, random ones from seeds, and the comparison with the whole dump: of the records
-//! called matched none may name another kernel or command.
+//! Losses of records and of commands, random ones from seeds, and the comparison with the whole dump. No record
+//! called matched may name another kernel or command.
 
 #![allow(dead_code)]
 
@@ -134,8 +134,8 @@ fn names_another(real: &Said, said: &Said) -> bool {
     plain(&real.0) != plain(&said.0) || differ(&said.1) || bytes
 }
 
-/// Whether nobody can tell that a command of a record's kernel is gone: commands are counted, and the last record of the
-/// kernel, by whose id one would be missed, is gone as well. The kernel can be identified nevertheless.
+/// Whether nothing shows that a command of a record's kernel is gone. Commands are counted; the last record of the
+/// kernel, whose id would show a missing one, is gone as well. The kernel can be identified nevertheless.
 pub fn uncounted(
     truth: &HashMap<Key, (Said, Certainty)>,
     said: &HashMap<Key, (Said, Certainty)>,

@@ -155,7 +155,7 @@ impl Hook {
 }
 
 /// Calls `start` while these kernels and the machine's own functions stand among TVM's global functions with `hook`
-/// around them; afterwards the global functions are what they were.
+/// around them. Afterwards the global functions are what they were.
 pub(super) fn with_wrappers<T>(
     hook: &Hook,
     mut functions: Vec<(String, Function)>,

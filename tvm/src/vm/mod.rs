@@ -1,8 +1,8 @@
 //! Whole models on the Relax virtual machine, with a hook around every call where one is wanted.
 //!
-//! [`generate`] takes a module whose Relax `main` calls TensorIR functions and plans its memory; linked with kernels that
-//! were compiled elsewhere it becomes a [`VirtualMachine`], or a [`WatchedMachine`]. The pass list is that of `tvm.relax` in the wheel (0.27),
-//! without the operator legalisation that import has already done.
+//! [`generate`] takes a module whose Relax `main` calls TensorIR functions and plans its memory. Linked with kernels
+//! that were compiled elsewhere it becomes a [`VirtualMachine`], or a [`WatchedMachine`]. The pass list is that of
+//! `tvm.relax` in the wheel (0.27), without the operator legalisation that import has already done.
 
 mod instrument;
 

@@ -1,8 +1,8 @@
 //! From recorded times to the lines of the table.
 //!
-//! Times are means over the recorded runs, in nanoseconds for one run of the model, so that they add up: the lines' own
-//! times make the sum, and what the sum lacks of the whole is the machine's interpreter between two calls. A line's own
-//! time is its total less that of the calls inside it.
+//! Times are means over the recorded runs, in nanoseconds for one run of the model, so that they add up. The lines' own
+//! times make the sum. The rest of the whole is the virtual machine's interpreter between two calls. A line's own time
+//! is its total less that of the calls inside it.
 
 use std::collections::{BTreeSet, HashMap};
 

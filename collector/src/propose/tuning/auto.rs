@@ -1,8 +1,9 @@
 //! `auto`: starts from the store and the default schedule, drafts by the model that all operators share, then goes down
 //! along single dimensions.
 //!
-//! A batch has three parts: what the store knows and the operator's other algorithms (once), the best of the drafts by
-//! prediction, and neighbours of the fastest points. Before there is a model, drafts are neighbours of the default schedule and points at random.
+//! A batch has three parts. The first is the store's schedules and the operator's other algorithms (once), the second
+//! the best drafts by prediction, the third neighbours of the fastest points. Before there is a model, drafts are
+//! neighbours of the default schedule and points at random.
 
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;

@@ -1,5 +1,5 @@
-//! `metaschedule`: TVM's evolutionary search over its own design space, with this program's measurements and a model of its
-//! own: gradient-boosted trees over TVM's features of the programs.
+//! `metaschedule`: TVM's evolutionary search over its own design space, with this program's measurements. The cost
+//! model is this program's too: gradient-boosted trees over TVM's features of the programs.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Large CSV files, read in pieces on all cores.
 //!
-//! A piece is guessed to begin behind its first line end, and taken only if the piece before ends just there; so a line
+//! A piece is guessed to begin behind its first line end, and taken only if the piece before ends just there. So a line
 //! end inside quotes costs a second look and changes nothing. Anything unusual (a fault, a torn end, text that
 //! [`scan`](super::scan) does not vouch for) is left to the full reader. Its rows and errors are those of the format.
 
@@ -207,8 +207,8 @@ impl PieceReader<'_> {
         }
     }
 
-    /// The rows of all records that begin in the first `limit` bytes of `text`, and their length; nothing if the last of
-    /// them is not there as a whole.
+    /// The rows of all records that begin in the first `limit` bytes of `text`, and their length. Nothing if the last
+    /// of them is cut off.
     fn records(
         self,
         text: &[u8],

@@ -1,7 +1,7 @@
 //! Where the fields of CSV text end, found 64 bytes at a time.
 //!
-//! Only text that every reader understands alike is scanned: a field is either free of quotes or quoted as a whole, with
-//! quotes inside doubled, and a record ends with `\n`. Anything else is [`Odd`], for the patient reader to judge.
+//! Only text that every reader understands alike is scanned. A field is either free of quotes or quoted as a whole,
+//! with quotes inside doubled. A record ends with `\n`. Anything else is [`Odd`], for the patient reader to judge.
 
 use wide::u8x16;
 

@@ -1,11 +1,11 @@
 //! Activations in the caches of the cores, as the operators around leave them inside a model.
 //!
-//! With several threads, an operator finds its inputs in the caches of the cores that computed them. It finds its output's
-//! memory where an earlier operator used it. Calls that only repeat find every line in the cache of the core that used it
-//! last time: such times were up to a third too short. So the threads of the pool write the activations in turn before a
-//! call. Which thread wrote what inside the model depends on the operators around: a convolution's threads have rows of all
-//! channels, those of a depthwise one behind it whole channels. In short stretches each thread of a kernel finds its share
-//! of what every other one wrote, whatever loop it runs in parallel.
+//! With several threads, an operator finds its inputs in the caches of the cores that computed them. It finds its
+//! output's memory where an earlier operator used it. Calls that only repeat find every line in the cache of the core
+//! that used it last time. Such times were up to a third too short. So the threads of the pool write the activations in
+//! turn before a call. Which thread wrote a line inside the model depends on the operators around. A convolution's
+//! threads write rows of all channels, those of the depthwise one behind it whole channels. In short stretches each
+//! thread of a kernel finds its share of what every other one wrote, whatever loop it runs in parallel.
 
 use std::rc::Rc;
 
@@ -57,7 +57,7 @@ impl Place for Handover {
             for lines in &all {
                 for line in share(lines.count, thread, threads) {
                     let word = (lines.address + line * LINE_BYTES) as *mut u8;
-                    // SAFETY: the word lies in a live tensor, whose memory TVM allocated for writing; no other thread
+                    // SAFETY: the word lies in a live tensor, whose memory TVM allocated for writing. No other thread
                     // touches its line now, and it keeps its value.
                     unsafe { word.write_volatile(word.read_volatile()) };
                 }

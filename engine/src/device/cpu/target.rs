@@ -1,7 +1,7 @@
 //! LLVM targets: the dictionary for TVM, and the names that LLVM knows.
 //!
-//! LLVM takes a name it does not know for its generic processor and says so on standard error only; the kernels would
-//! be measured, under a name that they do not have. So names are asked for before anything is compiled.
+//! LLVM takes a name it does not know for its generic processor, and says so on standard error only. The kernels
+//! would be measured under a wrong name. So names are asked for before anything is compiled.
 
 use opdata::contract::Environment;
 use opreport::nearest::{did_you_mean, nearest};

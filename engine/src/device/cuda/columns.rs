@@ -1,7 +1,7 @@
 //! A schedule's knobs as columns of their own, beside their JSON.
 //!
-//! Tiles of a product are `rows x columns`: those of a thread (or of a warp, on tensor cores), and how many of them make
-//! the block's tile. Then the steps of the sum that are in shared memory at once.
+//! Tiles of a product are `rows x columns`: the tile of a thread (or of a warp, on tensor cores), and how many of them
+//! make the block's tile. Then the steps of the sum that are in shared memory at once.
 
 use opdata::{Decisions, Row};
 

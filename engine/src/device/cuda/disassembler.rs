@@ -1,8 +1,8 @@
 //! Which machine instructions a kernel consists of: opcodes in its code, counted.
 //!
-//! NVIDIA's disassembler knows the names. It takes a fifth of a second to start, more than most kernels take to compile.
-//! So it is asked only for code with an instruction not met before: the bits that select an instruction are the same
-//! wherever it stands, and after a few kernels all that a generator uses are known.
+//! NVIDIA's disassembler knows the names. It takes a fifth of a second to start, more than most kernels take to
+//! compile. So it is asked only for code with an instruction not met before. The bits that select an instruction are
+//! the same wherever it stands. After a few kernels all that a generator uses are known.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,6 +1,6 @@
 //! What `doctor` says of GPUs: the driver, NVML, the compiler.
 //!
-//! Nobody has to have a GPU, so its absence is no problem; a GPU that cannot be used, or not as well as it could, is one.
+//! A missing GPU is no problem. A GPU that cannot be used, or not as well as it could, is one.
 
 use super::arch;
 use super::nvrtc::{self, HOW_TO_GET_IT, Toolkit, ToolkitMissing};

@@ -1,9 +1,10 @@
 //! A gate in the GPU's queue: work behind it waits until the host has put all of it there.
 //!
 //! An event is passed as soon as the GPU comes to it. Where the queue is empty, the first kernel behind it comes some
-//! microseconds later from the host, and further ones one by one: a time between two events is then that of starting kernels,
-//! not of running them. The effect is larger for a single call than in a model that keeps the queue full. The gate is a host
-//! function on the stream (`cudaLaunchHostFunc` of the CUDA Runtime API), which returns when the host says so.
+//! microseconds later from the host, and further ones one by one. A time between two events is then the time to start
+//! kernels, not to run them. The effect is larger for a single call than in a model that keeps the queue full. The gate
+//! is a host function on the stream (`cudaLaunchHostFunc` of the CUDA Runtime API), which returns when the host says
+//! so.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
 //! Theoretical occupancy: how many blocks of a kernel fit on a multiprocessor, and which resource runs out first.
 //!
 //! Blocks are bound by four things, and the fewest count: warps and blocks that the multiprocessor can hold, registers,
-//! and shared memory. Registers are given to warps in units of 256, from one of four files, each with a quarter of them;
-//! shared memory to blocks in units of 128 bytes (256 before compute capability 8). From capability 8 on the system
-//! keeps 1 KiB more for each block. The formula is that of NVIDIA's `cuda_occupancy.h` with the largest share of the
-//! first-level cache for shared memory; a test compares it with that header where it is installed.
+//! and shared memory. Registers are given to warps in units of 256, from one of four files, each with a quarter of
+//! them. Shared memory is given to blocks in units of 128 bytes (256 before compute capability 8). From capability 8 on
+//! the system keeps 1 KiB more for each block. The formula is that of NVIDIA's `cuda_occupancy.h` with the largest
+//! share of the first-level cache for shared memory. A test compares it with that header where it is installed.
 
 use super::arch::{Arch, REGISTERS, WARP};
 

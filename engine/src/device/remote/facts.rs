@@ -7,8 +7,8 @@ use opdata::contract::{Environment, RemoteAddress};
 use super::ENVIRONMENT;
 use super::connect::{Server, WAIT, connect_once, servers};
 
-/// The environment of a server's machine. Of a stock server nothing is known but that it is another machine than this
-/// one: the fingerprint is of the key and the address that it was asked for by.
+/// The environment of a server's machine. Of a stock server only its address is known, and that it is another machine
+/// than this one. The fingerprint is of the key and the address that it was asked for by.
 pub fn of_server(server: &Server) -> Environment {
     let said = server.session.tell(ENVIRONMENT, "");
     let own = said.and_then(|text| serde_json::from_str::<Environment>(&text).ok());

@@ -1,8 +1,9 @@
 //! A device for tests: real kernels, and times that follow from knobs and conditions alone.
 //!
-//! It is what a new device that LLVM compiles for looks like: one folder and one line in [`super::ALL`]. Kernels are compiled by LLVM and run on
-//! the CPU, so that they can be checked; its clock, its counter and its reference kernel are scripted, so that every row of a run
-//! is known before it begins. It has an option, a template with two factors and a condition (`clock`) of its own.
+//! It is what a new device that LLVM compiles for looks like: one folder and one line in [`super::ALL`]. Kernels are
+//! compiled by LLVM and run on the CPU, so that they can be checked. Its clock, its counter and its reference kernel
+//! are scripted, so every row of a run is known before it begins. It has an option, a template with two factors and a
+//! condition (`clock`) of its own.
 
 mod grid;
 mod session;

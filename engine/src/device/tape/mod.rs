@@ -1,5 +1,5 @@
-//! A second device for tests, as unlike TVM's devices as the seams allow: its own kind in rows, its own lowering, its own
-//! condition, no templates and no threads of the host.
+//! A second device for tests, as unlike TVM's devices as the seams allow. It has its own kind in rows, its own lowering
+//! and its own condition, but no templates and no threads of the host.
 //!
 //! It is a tape that a reading head runs along: a kernel takes as long as its program's tape is long. Lowering writes the
 //! tape ([`program`]); LLVM compiles the same function, so that its output can be checked. Like [`super::scripted`] it is

@@ -1,7 +1,7 @@
 //! Operators of models that are quantised already: a product of bytes with sums of 32 bits, and one `requantize`.
 //!
-//! The importer writes them for processors with dot products of bytes: data are moved into unsigned bytes (`x ^ 128`), and
-//! the bias holds what that adds. VTA multiplies signed bytes, so the move is undone here and the bias put right.
+//! The importer writes them for processors with dot products of bytes. Data are moved into unsigned bytes (`x ^ 128`),
+//! and the bias holds what that adds. VTA multiplies signed bytes, so the move is undone here and the bias put right.
 
 use std::collections::BTreeMap;
 

@@ -10,8 +10,8 @@ const MOST_READINGS: usize = 1024;
 
 /// Times of the work, ns: those of the thread that took longest.
 ///
-/// The two parts belong together: threads that share a core hand over in a third of the time of separate cores, and multiply in twice the
-/// time (2.2 and 178 instead of 7.3 and 89 µs on an EPYC).
+/// The two parts belong together. Threads that share a core hand over in a third of the time of separate cores, and
+/// multiply in twice the time (2.2 and 178 instead of 7.3 and 89 µs on an EPYC).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ReferenceTimes {
     pub products: f64,

@@ -1,9 +1,9 @@
 //! The reference kernel: a fixed piece of work whose time shows how fast the machine is at the moment.
 //!
-//! It runs before and after every point, on as many threads as the point. The *slowdown* is its time over its time on the
-//! idle machine: 1.00 if nothing else runs, more if something takes a core, the clock or the cache away. The idle time is about
-//! the fastest reading on as many threads, of this process and of those of the last day. One thread alone would not see that
-//! two virtual processors share a core; several threads compared with one do.
+//! It runs before and after every point, on as many threads as the point. The *slowdown* is its time over its time on
+//! the idle machine. It is 1.00 if nothing else runs, and more if something takes a core, the clock or the cache away.
+//! The idle time is about the fastest reading on as many threads, of this process and of those of the last day. One
+//! thread alone would not see that two virtual processors share a core; several threads compared with one do.
 //!
 //! The work has to slow down as operators do. Seen on a rented virtual machine, whose four processors the host moves about:
 //! - Products of small matrices, as in convolutions, take 1.3 times as long while another virtual machine works on the
@@ -42,8 +42,8 @@ const AT_ONCE: usize = 4;
 const MOST_WAITS: usize = 10;
 /// After this many readings on a number of threads the usual times are kept for other processes.
 const KEPT_AFTER: [usize; 4] = [FIRST_READINGS, 60, 250, 1000];
-/// Slower by this factor than one thread, several threads on cores of their own do not share those cores only with each
-/// other: what all cores lose in clock rate is less.
+/// If several threads on cores of their own are slower than one thread by this factor, something else uses those cores.
+/// The lower clock rate with all cores busy costs less.
 const MOST_SLOWDOWN: f64 = 1.5;
 
 /// The reference kernel with its baselines.

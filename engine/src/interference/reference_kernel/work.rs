@@ -76,8 +76,8 @@ impl Work {
     }
 }
 
-/// The line to read after this one: an order that visits all of them (a linear congruential sequence of full period) and
-/// that no prefetcher foresees.
+/// The line to read after this one. The order visits all of them (a linear congruential sequence of full period), and
+/// no prefetcher foresees it.
 fn next(line: usize) -> usize {
     (5 * line + 3) % LINES
 }

@@ -1,8 +1,9 @@
 //! A kernel's assembly taken apart: blocks between labels, the loops that they lie in, and what an instruction does.
 //!
-//! Loops are the lines between a label and a later jump back to it. The hottest block is the one with most arithmetic
-//! (without any: most memory accesses), each level of loops counting for [`PASSES`] passes, as where no profile tells how
-//! often they run. What instructions do is read of LLVM's AT&T syntax for x86, where the last operand is the destination.
+//! Loops are the lines between a label and a later jump back to it. The hottest block is the one with most arithmetic,
+//! or without any the one with most memory accesses. Each level of loops counts for [`PASSES`] passes, because no
+//! profile says how often they run. What instructions do is read of LLVM's AT&T syntax for x86, where the last operand
+//! is the destination.
 
 use tvm_bridge::compile::{Asserts, Lowered};
 

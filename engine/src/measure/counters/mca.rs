@@ -1,5 +1,5 @@
-//! `mca`: LLVM's machine code analyser on the kernel's hottest block, a static estimate: every load hits the first cache,
-//! every branch is predicted, and the block is repeated a hundred times.
+//! `mca`: LLVM's machine code analyser on the kernel's hottest block. It is a static estimate: every load hits the
+//! first cache, every branch is predicted, and the block is repeated a hundred times.
 //!
 //! Which block that is follows from the kernel's assembly ([`super::assembly`]). `llvm-mca` must know the processor that the
 //! kernel was compiled for; it is not asked about another one.

@@ -1,9 +1,9 @@
 //! Counters of a kernel's calls: hardware and software events, energy, simulated and estimated numbers.
 //!
 //! A [`SourceKind`] is one file or folder here and one line of [`SOURCES`]. Some kinds read a meter around calls
-//! ([`CounterSource`]); others take the scheduled program ([`Simulator`]). [`request`] reads what `--counters` asks for,
-//! [`passes`] makes the calls that are counted: never those that are timed, and each source in calls of its own, so that
-//! no two of them compete for a register. What was asked for and not counted has a reason, never a zero.
+//! ([`CounterSource`]); others take the scheduled program ([`Simulator`]). [`request`] reads what `--counters` asks
+//! for, [`passes`] makes the calls that are counted. Timed calls are never counted. Each source counts in calls of its
+//! own, so no two of them compete for a register. What was asked for and not counted has a reason, never a zero.
 
 mod assembly;
 mod callgrind;

@@ -259,8 +259,8 @@ impl Model {
     }
 }
 
-/// Copies one stripe after the other of a large buffer: what an operator suffers beside it, and what it causes, predicts how the
-/// operator shares a machine with others (the bubble of Mars et al., "Bubble-Up", MICRO 2011).
+/// Copies one stripe after the other of a large buffer. How much an operator and the copies slow each other down
+/// predicts how it shares a machine with others (the bubble of Mars et al., "Bubble-Up", MICRO 2011).
 fn copying() -> Action {
     let half = STREAM_BYTES / 2;
     let buffer = Mutex::new((vec![1_u8; STREAM_BYTES], 0));

@@ -1,8 +1,8 @@
 //! The calls of models, prepared to run by stages of lanes, in memory of their own.
 //!
-//! A stage of one lane with all threads runs its calls on the caller's pool, as the virtual machine does. A stage whose lanes
-//! have one thread each is one parallel loop of that pool: each of its threads runs the calls of a lane, whose own parallel
-//! loops stay on it. So a stage costs what a parallel loop costs. Other stages run on [`Lanes`].
+//! A stage of one lane with all threads runs its calls on the caller's pool, as the virtual machine does. A stage whose
+//! lanes have one thread each is one parallel loop of that pool. Each of its threads runs the calls of a lane, whose
+//! own parallel loops stay on it. So a stage costs what a parallel loop costs. Other stages run on [`Lanes`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

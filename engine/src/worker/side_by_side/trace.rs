@@ -85,8 +85,8 @@ impl Traced {
         for call in &graph.calls {
             let symbol = call.symbol.clone();
             let Some((_, tensors)) = seen.next_if(|(own, _)| *own == symbol) else {
-                // The virtual machine makes a view of the input instead (a reshape, or a transposition of an axis of one element):
-                // whoever reads it was seen to read the input's memory.
+                // The virtual machine makes a view of the input instead (a reshape, or a transposition of an axis of
+                // one element). Its reader then reads the input's memory.
                 let operator = graph.operator(&symbol);
                 ensure!(
                     operator.is_some_and(|own| own.flops == 0),

@@ -110,8 +110,8 @@ impl Calls {
     }
 }
 
-/// How many watched runs there are to be: they are spread over half the time for samples of the whole model, and over as much again
-/// where too few of them were quiet.
+/// How many watched runs to make. They are spread over half the time for samples of the whole model, and over as much
+/// again where too few of them were quiet.
 pub(super) struct Allowance {
     spread: Duration,
     runs: usize,

@@ -1,5 +1,5 @@
-//! A whole model on a device whose kernels are emulated: its tensors lie on the device, its kernels are the device's, and
-//! it is checked against the host. Left out where there is no C++ compiler.
+//! A whole model on a device whose kernels are emulated. Its tensors lie on the device, its kernels are the device's,
+//! and it is checked against the host. Left out where there is no C++ compiler.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! The loop nest of a GPU kernel from the AutoTVM knobs of the template that made it.
 //!
-//! Follows TVM's schedule templates (TOPI, 0.6 to 0.9): which split is bound to blocks, virtual threads and threads, what
-//! is staged in shared memory and how the threads share the loading. Numbers are exact where the template decides them;
-//! registers and instructions are estimates.
+//! Follows TVM's schedule templates (TOPI, 0.6 to 0.9): which split is bound to blocks, virtual threads and threads,
+//! what is staged in shared memory, and how the threads share its loads. Numbers are exact where the template decides
+//! them; registers and instructions are estimates.
 
 use opdata::Row;
 
@@ -38,8 +38,8 @@ fn conflict(stride: f64, lanes: f64) -> f64 {
     if stride <= 0.0 || lanes <= 1.0 {
         return 1.0;
     }
-    // A stride of 2^n words reaches every 2^n-th bank, and odd multiples of it the same ones in another order; after this many
-    // lanes the first bank is met again.
+    // A stride of 2^n words reaches every 2^n-th bank, and odd multiples of it the same ones in another order. After
+    // this many lanes the first bank is met again.
     let shared = (stride as u64 | u64::from(BANKS)).trailing_zeros();
     let reached = BANKS >> shared;
     let lanes = (lanes as u32).min(BANKS);

@@ -1,17 +1,18 @@
 //! Cycles of one piece of the parallel loop of AutoTVM's CPU kernels, estimated along their loop nest, for the estimate
 //! `steps`.
 //!
-//! What a step of the reduction takes in one register tile is estimated as for this project's own kernels
-//! ([`crate::features::cpu::cycles`]), on a nominal core of the processor that code was generated for. What counts is how
-//! schedules of one computation compare; the models correct the rest.
+//! The cost of a step of the reduction in one register tile is estimated as for this project's own kernels
+//! ([`crate::features::cpu::cycles`]). The core is a nominal one of the processor that the code is for. What counts is
+//! how schedules of one computation compare; the models correct the rest.
 
 use crate::features::cpu::cycles::{FINISH, Step, StepCycles, TILE, load_cycles};
 use crate::features::cpu::nest::{CpuNest, Template};
 use crate::features::machine::Core;
 use crate::features::operator::{Class, Operator};
 
-/// Cycles for a value of a sum that is read and written by itself: LLVM takes a vector apart whose length is no power of two and
-/// exceeds a register. 26 cycles for 16 lanes, by the inner depth of `dense_pack` (log of a Xeon 8124M, January 2021).
+/// Cycles for a value of a sum that is read and written by itself: LLVM takes a vector apart whose length is no power
+/// of two and exceeds a register: 26 cycles for 16 lanes. Found by the inner depth of `dense_pack` (log of a Xeon
+/// 8124M, January 2021).
 const APART: f64 = 1.65;
 /// Cycles for a lane of a vector along the reduction, which `dense_nopack` adds up at the end (the same log).
 const LANE: f64 = 1.0;

@@ -1,11 +1,11 @@
 //! Cycles that a core takes for one piece of the parallel loop of this project's own tiled kernels, for the estimate
 //! `steps`.
 //!
-//! What a core does side by side does not add up: a step of the reduction in one register tile takes as long as its busiest
-//! part. Parts are the arithmetic, the loads (and what does not fit the registers, written and read again), and the
-//! instructions to be decoded. The last is the wait for the sums of the step before: with few sums a kernel waits, however
-//! little else it does. Figures of cores are nominal, those that x86 cores of the last ten years have in common (Agner Fog,
-//! "Instruction tables", 2025); what the machine was calibrated to reach is taken from there.
+//! Costs that a core hides behind others do not add up: a step of the reduction in one register tile takes as long as
+//! its busiest part. Parts are the arithmetic, the loads (and what does not fit the registers, written and read again),
+//! and the instructions to be decoded. The last is the wait for the sums of the step before: with few sums a kernel
+//! waits, however little else it does. Figures of cores are nominal, those that x86 cores of the last ten years have in
+//! common (Agner Fog, "Instruction tables", 2025). The attainable rates come from the machine's calibration.
 
 use crate::features::cpu::nest::CpuNest;
 use crate::features::machine::Core;
@@ -31,15 +31,15 @@ pub(in crate::features) const TILE: f64 = 10.0;
 pub(in crate::features) const FINISH: f64 = 2.0;
 /// Values of a whole channel from which on the lanes of a vector add them up.
 const LANES_ADD: f64 = 32.0;
-/// Cycles for each vector of a channel, for each value beyond whole vectors, and for bringing the lanes together: means over
-/// 49 to 784 values were measured to take that.
+/// Cycles for each vector of a channel, for each value beyond whole vectors, and for bringing the lanes together. They
+/// were measured as means over 49 to 784 values.
 const CHANNEL: [f64; 3] = [2.0, 0.6, 12.0];
 /// Cycles for each value of a channel that is shorter, and for all of it (means over 9 and 25 values).
 const SHORT_CHANNEL: [f64; 2] = [1.15, 6.0];
 
-/// Cycles that a depthwise convolution with stride 1 takes for each lane of a vector, and more for each value of its window: with
-/// the copy into the padding, measured on a Zen 4 with windows of 3 x 3 to 7 x 7. A vector takes as long however few of its lanes
-/// hold results that are wanted.
+/// Cycles of a depthwise convolution with stride 1 for each lane of a vector, and for each value of its window. They
+/// include the copy into the padding. Measured on a Zen 4 with windows of 3 x 3 to 7 x 7. A vector takes as long
+/// however few of its lanes hold results that are wanted.
 const NEIGHBOURS: [f64; 2] = [0.94, 0.08];
 /// The same under a stride, where every other value is gathered first.
 const GATHERED: [f64; 2] = [2.1, 0.175];
@@ -128,8 +128,9 @@ impl Vectors {
     }
 }
 
-/// Cycles of all arithmetic of an operator of whose schedule nothing is known: at the peak where what is loaded is used again,
-/// else a vector, or under a stride a value, after the other. Windows take this many `vectors` for each result, where that is known.
+/// Cycles of all arithmetic of an operator whose schedule is unknown. Where loaded values are used again it runs at the
+/// peak, else one vector, or under a stride one value, after the other. Windows take this many `vectors` for each
+/// result, where that is known.
 pub(super) fn unscheduled(operator: &Operator, core: Core, vectors: Option<f64>) -> f64 {
     let lanes = core.unit.lanes() as f64;
     let values = operator.own_elements * operator.depth;

@@ -50,8 +50,8 @@ pub(super) fn describe(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
     imbalance(v, n);
 }
 
-/// What a step takes: of this project's own kernels on the machine's core if that is known, of AutoTVM's on the core that the log's
-/// target names.
+/// The cost of a step: of this project's own kernels on the machine's core if that is known, of AutoTVM's on the core
+/// that the log's target names.
 pub(super) fn describe_step(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
     let operator = query.operator;
     let step = match n.template {

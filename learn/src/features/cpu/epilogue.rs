@@ -1,8 +1,8 @@
 //! What exponentials take that are fused behind a reduction on a CPU.
 //!
-//! They are computed one vector of results after the other. Each step of the polynomial waits for the one before, so a vector of
-//! few lanes takes nearly as long as a full one: at one thread of a Zen 4, depthwise convolutions with SiLU took longer than
-//! those with ReLU6. The difference was 4.0, 4.5 and 6.7 ns for each vector of 4, 8 and 16 lanes.
+//! They are computed one vector of results after the other. Each step of the polynomial waits for the one before, so a
+//! vector of few lanes takes nearly as long as a full one. At one thread of a Zen 4, depthwise convolutions with SiLU
+//! took longer than those with ReLU6. The difference was 4.0, 4.5 and 6.7 ns for each vector of 4, 8 and 16 lanes.
 
 use crate::features::device::Query;
 use crate::features::operator::Class;

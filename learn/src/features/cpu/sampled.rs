@@ -1,8 +1,9 @@
 //! The loop nest of a sample of MetaSchedule's space for CPUs, from its decisions.
 //!
-//! Multi-level tiling there is `SSRSRS`: every spatial axis is split into four levels, every reduction into two, and the
-//! levels are nested as S0 S1 R0 S2 R1 S3. S0 runs in parallel; S3 is computed for one step of R1, its innermost loops as
-//! vectors. See `meta_schedule::ScheduleRule::MultiLevelTiling` and `RewriteParallelVectorizeUnroll` of Apache TVM.
+//! Multi-level tiling there is `SSRSRS`. Every spatial axis is split into four levels, every reduction into two, and
+//! the levels are nested as S0 S1 R0 S2 R1 S3. S0 runs in parallel; S3 is computed for one step of R1, its innermost
+//! loops as vectors. See `meta_schedule::ScheduleRule::MultiLevelTiling` and `RewriteParallelVectorizeUnroll` of Apache
+//! TVM.
 
 use serde_json::Value;
 
@@ -13,8 +14,8 @@ use crate::features::operator::{Class, Operator};
 /// Most values in a vectorised loop (`max_vectorize_extent` of the default rules).
 const MOST_VECTORISED: f64 = 64.0;
 
-/// The nest, if the decisions tile spatial axes on four levels and reductions on two; other tiles (of a second block, of
-/// another structure) are left out.
+/// The nest, if the decisions tile spatial axes on four levels and reductions on two. Other tiles (of a second block,
+/// of another structure) are left out.
 pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let tiles = knobs.value("tiles")?.as_array()?;
     let spatial: Vec<[f64; 4]> = tiles.iter().map_while(levels).collect();

@@ -1,8 +1,8 @@
-//! How the register tile of this project's own kernels lies on the axes of an operator: what the tile's size alone does not
-//! tell of the code.
+//! How the register tile of this project's own kernels lies on the axes of an operator. The tile's size alone does not
+//! determine the code.
 //!
-//! An axis that its tile does not divide is computed in whole tiles and a partial one, in code of its own; which of the loops
-//! of the reduction is the innermost, and how often it goes round, decides what LLVM makes of it.
+//! An axis that its tile does not divide is computed in whole tiles and a partial one, in code of its own. LLVM's code
+//! also depends on which loop of the reduction is the innermost, and on its extent.
 
 use opdata::contract::knobs::ContractionKnobs;
 use opdata::{Loop, LoopKind, Row};

@@ -1,7 +1,7 @@
 //! The loop nest of a GPU kernel from the knobs of this project's own templates for products.
 //!
-//! Rows and columns are those of the template: columns are along the output's last axis, so of a convolution in NCHW they
-//! are pixels and rows are channels; in dense layers and matrix products both are the operator's own.
+//! Rows and columns are those of the template. Columns are along the output's last axis, so in a convolution in NCHW
+//! they are pixels and rows are channels. In dense layers and matrix products both are the operator's own.
 
 use crate::features::cuda::nest::{GpuNest, Loading, Template};
 use crate::features::knobs::Knobs;

@@ -1,7 +1,7 @@
 //! How much slower something else made the machine while a point was measured.
 //!
-//! A process on the same core or caches slows some operators by half and others hardly at all, so the trees learn it: the
-//! slowdown of the reference kernel is a feature. Queries ask about the quiet machine.
+//! A process on the same core or caches slows some operators by half and others hardly at all. So the trees learn it:
+//! the slowdown of the reference kernel is a feature. Queries ask about the quiet machine.
 
 use opdata::contract::interference::is_disturbed;
 

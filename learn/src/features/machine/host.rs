@@ -30,8 +30,8 @@ static PLACES: LazyLock<(Vec<usize>, Option<usize>)> = LazyLock::new(|| {
 });
 
 impl MachineFacts {
-    /// A point of another machine as if this one ran it: which machine it is and its figures are this one's, everything else, the
-    /// estimates among it, stays.
+    /// A point of another machine as if this one ran it. The machine and its figures are this one's; everything else
+    /// stays, the estimates included.
     #[must_use]
     pub fn host(&self, point: &Point) -> Point {
         let (described_places, threads) = &*PLACES;

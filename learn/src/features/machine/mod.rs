@@ -17,8 +17,8 @@ use serde_json::Value;
 use crate::features::list::Values;
 use crate::features::scale::{log, log1};
 
-/// A GPU that may take less cannot keep the clock that its peak is stated for, W: twice what a slot gives, which is all that the
-/// smallest cards have.
+/// A GPU with a lower power limit cannot keep the clock that its peak is stated for, W. It is twice the power of a
+/// slot, which is all that the smallest cards have.
 const AMPLE_POWER_W: f64 = 150.0;
 
 /// Rates measured at one number of threads, of the fastest samples.
@@ -100,8 +100,8 @@ impl MachineFacts {
         self
     }
 
-    /// How short of power a GPU is: how many times its power would have to double to be [`AMPLE_POWER_W`]; 0 where it has that
-    /// much, or none is known.
+    /// How short of power a GPU is: how often its power would have to double to reach [`AMPLE_POWER_W`]. It is 0 where
+    /// it has that much, or none is known.
     pub(in crate::features) fn power_shortage(&self) -> f64 {
         let doublings = |power: f64| (AMPLE_POWER_W / power).log2().max(0.0);
         self.power_w.map_or(0.0, doublings)

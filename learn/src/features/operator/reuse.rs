@@ -10,8 +10,8 @@ const FAR_BYTES: f64 = 67_108_864.0;
 /// Data come from main memory if more than this passes between two uses, bytes: others share the last-level cache.
 const LOST_BYTES: f64 = 32e6;
 
-/// Bytes that pass between two uses of a weight, rounded to what matters. A call that uses each weight once waits for the cache
-/// that holds it; the power of two of the bytes tells which cache that is.
+/// Bytes that pass between two uses of a weight, rounded to what matters. A call that uses each weight once waits for
+/// the cache that holds it. The power of two of the bytes shows which cache that is.
 pub(in crate::features) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
     let bytes = bytes as f64;
     let once = operator.batch * operator.rows <= 1.0;
@@ -21,8 +21,8 @@ pub(in crate::features) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
     bytes.min(COLD_BYTES)
 }
 
-/// Of an operator's bytes those that a call waits for, where this much passes between two of their uses: the more it is, the fewer
-/// of them are left in a last-level cache that others use as well.
+/// Bytes of an operator that a call waits for, where this much traffic passes between two of their uses. The more it
+/// is, the fewer of them are left in a last-level cache that others share.
 pub(in crate::features) fn cold(bytes: f64, between_uses: u64) -> f64 {
     let beyond = (between_uses as f64 - COLD_BYTES) / (LOST_BYTES - COLD_BYTES);
     bytes * beyond.clamp(0.0, 1.0)

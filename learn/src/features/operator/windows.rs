@@ -1,9 +1,10 @@
-//! Windows that slide over each channel on its own (pooling, depthwise convolutions): what is computed of a row, in which
+//! Windows that slide over each channel on its own (pooling, depthwise convolutions): how a row is computed, in which
 //! vectors, and whether the data are copied for it.
 //!
-//! The importer rounds rows up to whole vectors ([`opmodels::tile::whole_row`]), pads the data for it and crops the results; the
-//! collector copies what is padded or taken apart by a stride, channel by channel. A row of 12 results costs five times as much as
-//! one of 16 under a window of 2 x 2, which is read where it lies. All of it follows from the operator.
+//! The importer rounds rows up to whole vectors ([`opmodels::tile::whole_row`]), pads the data for it and crops the
+//! results. The collector copies data that are padded or taken apart by a stride, channel by channel. A row of 12
+//! results costs five times as much as one of 16. The window is 2 x 2, and is read in place. All of it follows from the
+//! operator.
 
 use opdata::{Dims, LoopKind, Row};
 use opmodels::tile::{Tile, VectorExtent, VectorUnit, whole_row};

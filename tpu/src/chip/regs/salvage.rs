@@ -1,7 +1,7 @@
 //! Commands of a damaged block: the cheapest way to read it as commands and bytes that are none.
 //!
 //! A command that cannot be named has no known length, and what stands at a wrong place may look like a command. So all
-//! places are tried at once: commands are free unless they look wrong, skipped bytes cost, and what is read must end
+//! places are tried at once. Commands are free unless they look wrong, skipped bytes cost, and what is read must end
 //! where a block ends. Costs are summed from the end of the block, in time and memory linear in its length.
 
 use super::stream::{ends_chain, is_blank};

@@ -1,7 +1,7 @@
 //! Walks a block of concatenated commands.
 //!
 //! Each chip marks the end of a chain differently: by an end command, or by a system command followed by zeros up to
-//! the block's end. a command that cannot be named ends the walk, since its length is then unknown as well.
+//! the block's end. A command that cannot be named ends the walk, since its length is then unknown as well.
 
 use super::{CommandUnit, Table};
 use crate::chip::Chip;

@@ -1,5 +1,5 @@
-//! One stream for the page: a set of columns, little-endian and in base64, with a row for each command; or for each block
-//! of commands, where a browser could not hold them all.
+//! One stream for the page: a set of columns, little-endian and in base64, with a row for each command. If a browser
+//! could not hold them all, a row is a block of commands.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! A page that shows a dump and needs nothing else: timelines per core and engine with zoom, hover and filters,
-//! bandwidth, local memory, cores compared, roll-ups, gaps, and the account.
+//! A page that shows a dump and needs nothing else. It has timelines per core and engine with zoom, hover and
+//! filters, bandwidth, local memory, cores compared, roll-ups, gaps, and the account.
 //!
 //! `draw.js` and `tables.js` draw; this gives them the data: a JSON object in which each stream is a set of columns, little-endian
 //! and in base64. Starts are steps from event to event.

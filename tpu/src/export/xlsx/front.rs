@@ -1,5 +1,5 @@
-//! The sheet `Summary`: what bigTpuProfile's sheet of that name has: the model, the peaks, time by kind of layer, and the
-//! ladder of what would help, with FPS and MAC utilisation. All of it comes from measurements, with findings in words.
+//! The sheet `Summary`, as in bigTpuProfile: the model, the peaks, time by kind of layer, and the ladder of what would
+//! help, with FPS and MAC utilisation. All of it comes from measurements, with findings in words.
 
 use std::collections::BTreeMap;
 

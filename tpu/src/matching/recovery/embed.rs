@@ -1,9 +1,9 @@
 //! Which command sections each record can be of, by nothing but order.
 //!
-//! Records stand in the order of their commands and carry their ids. Any number of them may be lost, so what is known is
-//! only this: they are a subsequence of the commands. The earliest and the latest way to read it so, both found in
-//! linear time, bound all the others: where they give a record the same section, that is the truth; where they do not,
-//! several commands explain the record.
+//! Records stand in the order of their commands and carry their ids. Any number of them may be lost, so what is known
+//! is only this: they are a subsequence of the commands. The earliest and the latest such reading, both found in linear
+//! time, bound all the others. Where they give a record the same section, it is proven. Where they do not, several
+//! commands explain the record.
 
 use crate::matching::order::Record;
 use crate::matching::sections::CommandSection;

@@ -1,8 +1,9 @@
 //! Which commands records are of in a dump that is not whole: what a whole dump never needs.
 //!
 //! Certain is what no other reading of the records as a subsequence of the commands contradicts ([`embed`], [`proof`]).
-//! Where they are no subsequence, commands are lost or records are not of the program: sections are aligned by price, and
-//! all of it is guessed. `shift` guesses where numbers in a section that lost commands begin to be shifted.
+//! Where they are no subsequence, commands are lost or records are not of the program. Sections are aligned at the
+//! least cost, and all of it is guessed. `shift` guesses where numbers in a section that lost commands begin to be
+//! shifted.
 
 mod embed;
 mod proof;
@@ -137,8 +138,8 @@ impl Search<'_> {
         Some((chosen, certain))
     }
 
-    /// A compiled model is framed by pairs of records that are of no command: what may be such a pair is not certain,
-    /// neither by itself nor before a gap in the ids that follow it.
+    /// A compiled model is framed by pairs of records that are of no command. A record that may be in such a pair is
+    /// not certain, neither by itself nor before a gap in the ids that follow it.
     fn doubt_frames(&self, found: &mut Pairing) {
         const PAIR: usize = 2;
         if !self.of_descriptors() {
@@ -160,8 +161,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether all sections of records without commands are such as frame a program: before all others or after them,
-    /// and, unless it is a compiled model, pairs, in a program without sections as short.
+    /// Whether all sections of records without commands are such as frame a program. They are before all others or
+    /// after them. Unless it is a compiled model, they are pairs, in a program without sections as short.
     fn only_frames_left(&self, pairs: &[Pair]) -> bool {
         const PAIR: usize = 2;
         let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {

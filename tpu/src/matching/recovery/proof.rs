@@ -3,7 +3,7 @@
 //! A record may be called matched only if no other reading explains the dump with as few losses. A loss is a run of
 //! records of one engine, or of words of the nodes, that is gone. So these must hold:
 //!
-//! - Commands that nothing shows to be lost are taken to be whole; then records are a subsequence of them, and one that has
+//! - Commands without a sign of loss are taken to be whole. Then records are a subsequence of them, and one that has
 //!   the same section in the earliest and in the latest reading is proven ([`super::embed`]).
 //! - Unless commands of one section that nobody misses would save a loss of records: see [`Assignment::doubt_skipped`].
 //! - Ids stand where the hardware puts them: see [`Assignment::doubt_stray`], and `sync` for the first record.
@@ -35,9 +35,9 @@ impl Assignment<'_> {
         self.stream.base.saturating_add(first)
     }
 
-    /// Doubts what lies between a loss at an end of the stream and whole sections without record. The records beside these
-    /// may be of a later section (an earlier one, if the tail is lost). That section was then longer than the commands
-    /// that are left of it: then only as many losses are needed, one of commands instead of one of records.
+    /// Doubts what lies between a loss at an end of the stream and whole sections without record. The records beside
+    /// these may be of a later section (an earlier one, if the tail is lost). That section was then longer than its
+    /// remaining commands. Only that number of losses is needed, each of a command instead of a record.
     pub fn doubt_skipped(&self, certain: &mut [bool]) {
         let skips = |w: &[u32]| w[1] > w[0] + 1;
         let (Some(&first), Some(&last)) = (self.chosen.first(), self.chosen.last()) else {

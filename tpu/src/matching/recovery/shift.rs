@@ -10,8 +10,8 @@ pub(in crate::matching) struct Split {
     pub clashes: usize,
 }
 
-/// Before the border records have the command of their number, behind it the one `shift` before that; of `shift`
-/// records at the border (if it is more than 0) the commands are lost.
+/// Before the border records have the command of their number, behind it the one `shift` before that. If `shift`
+/// is positive, the commands of that number of records at the border are lost.
 pub(in crate::matching) fn split(
     places: &[usize],
     index: &dyn Fn(usize) -> i64,

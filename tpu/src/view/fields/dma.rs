@@ -1,7 +1,7 @@
 //! The fields of GDMA, SDMA and CDMA events: one list for each chip, for commands known whole and by node only.
 //!
-//! The order of keys is the order in RegInfo files, which differs from list to list; runs that several share are the
-//! helpers at the end.
+//! The order of keys is the order in RegInfo files, which differs from list to list. The helpers at the end are runs
+//! that several lists share.
 
 use super::{FieldList, Value, times};
 use crate::input::nodes::Mode;

@@ -129,7 +129,8 @@ pub(super) fn apply(
 }
 
 /// Where both operands walk along the reduction, none is contiguous along a spatial axis. The operand of the last
-/// output axis is copied into the transposed layout first: a pass over it, against one for every row of the other.
+/// output axis is copied into the transposed layout first. That is one pass over it, against one for every row of
+/// the other.
 fn pack_if_nothing_is_contiguous(s: &Schedule, anchor: Part) -> Result<Part> {
     let info = &anchor.info;
     if info.reads.len() < 2 || vector_axis(info).is_some() {

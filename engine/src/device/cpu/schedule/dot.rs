@@ -2,7 +2,7 @@
 //!
 //! The importer has packed the weights (`[O/16, I/4, …, 16, 4]`) and made a stage of the data (`[…, 4]`), see
 //! `models/python/opbench_import/integer_kernels.py`. A tile of `vectors` times 16 output channels and `rows` values of
-//! another axis stays in registers while the reduction runs over it; the tail turns the tile into bytes.
+//! another axis stays in registers while the reduction runs over it. The tail turns the tile into bytes.
 
 use opmodels::tile::{VectorUnit, divisors};
 use tvm_bridge::inspect::{Access, BlockInfo, IterKind};

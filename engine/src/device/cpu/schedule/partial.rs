@@ -1,7 +1,7 @@
 //! Reductions of a whole tensor to one value: sums, means, largest values, ranges of a dynamic quantisation.
 //!
-//! There is no spatial loop to run in parallel or to vectorise, so the reduction is factored: each piece of the tensor is
-//! reduced on its own, in parallel, to a few vector registers of values. These are reduced to one value at the end.
+//! There is no spatial loop to run in parallel or to vectorise, so the reduction is factored. Each piece of the tensor
+//! is reduced on its own, in parallel, to a few vector registers of values. These are reduced to one value at the end.
 
 use opdata::contract::knobs::PartialKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length};

@@ -1,7 +1,7 @@
 //! Operators that reduce rows and go over them again: softmax, layer norm, group norm, RMS norm, means of rows.
 //!
 //! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel. A
-//! reduction along memory is factored: its lanes sum (or compare) side by side in a vector register, and are brought
+//! reduction along memory is factored. Its lanes sum (or compare) side by side in a vector register, and are brought
 //! together at the row's end. Rows whose length the vectors do not divide have their last elements done one by one.
 
 use opdata::contract::knobs::RowsKnobs;
@@ -230,7 +230,7 @@ fn vectorize(s: &Schedule, own: &[Loop], lanes: i64) -> Result<()> {
     s.vectorize(&split[1])
 }
 
-/// Factors the innermost of a reduction's `own` loops into as many partial results as there are lanes; returns the loop
+/// Factors the innermost of a reduction's `own` loops into as many partial results as there are lanes. Returns the loop
 /// over the rows of the block that computes them. Nothing for rows that are too short.
 fn factor(s: &Schedule, own: &[Loop], lanes: i64) -> Result<Option<Loop>> {
     let Some(innermost) = own.last() else {

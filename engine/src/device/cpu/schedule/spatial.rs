@@ -40,7 +40,7 @@ pub(super) fn with_knobs(
     Ok(knobs)
 }
 
-/// Extent of the loop that is vectorised, and of all loops that can run in parallel together; nothing for a single
+/// Extent of the loop that is vectorised, and of all loops that can run in parallel together. Nothing for a single
 /// element, or for a padding, in which nothing varies.
 pub(super) fn extents(s: &Schedule, unit: VectorUnit) -> Result<Option<(i64, i64)>> {
     let tail = prepared(s, unit)?;
@@ -105,8 +105,8 @@ pub(super) fn nest(s: &Schedule, part: &Part, unit: VectorUnit) -> Result<Spatia
 struct Flat {
     outer: Vec<Loop>,
     inner: Loop,
-    /// A piece of the axis along which a transposed operand is contiguous: inside the parallel loop, so that what a
-    /// vector gathers from one line of the cache is used before the line is gone.
+    /// A piece of the axis along which a transposed operand is contiguous. It lies inside the parallel loop, so
+    /// what a vector gathers from a cache line is used before the line is evicted.
     across: Option<Loop>,
     /// Neighbours along the inner loop that read one place (an enlarged image), or take turns between several (the
     /// phases of a transposed convolution).
@@ -208,8 +208,7 @@ fn transposed_axis(info: &BlockInfo) -> Option<usize> {
     })
 }
 
-/// Values of a transposed axis that a piece has: a line of the cache or two of them, all where none of that size divides
-/// the axis.
+/// Values of a transposed axis in a piece: a cache line or two, or all of them where neither size divides the axis.
 fn piece(extent: i64) -> i64 {
     const FEWEST: i64 = 4;
     const MOST: i64 = 32;
@@ -217,8 +216,8 @@ fn piece(extent: i64) -> i64 {
     divisor.filter(|&d| d >= FEWEST).unwrap_or(extent)
 }
 
-/// How many neighbours along the innermost axis come from as many places, or from one, in turn; nothing where their runs
-/// do not divide the axis, or are too few to fill vectors.
+/// How many neighbours along the innermost axis come from as many places, or from one, in turn. Nothing where their
+/// runs do not divide the axis, or are too few to fill vectors.
 fn interleaved(info: &BlockInfo) -> Option<i64> {
     /// Runs that make a vector of a width that is worth it.
     const FEWEST: i64 = 16;

@@ -22,12 +22,12 @@ pub(super) struct Staged {
 /// Fewest fills worth their parallel loop.
 const FEWEST_FILLS: i64 = 8;
 
-/// Bytes that are filled at once if a single channel has fewer. The window's loads of a row that was just stored wait for
-/// the store: 960 channels of 7×7 one by one take 51 µs, 16 at once 20 (Zen 4, 2026-11-26).
+/// Bytes that are filled at once if a single channel has fewer. The window's loads of a row that was just stored wait
+/// for the store. One by one, 960 channels of 7×7 take 51 µs, 16 at once 20 (Zen 4, 2026-11-26).
 const FILL_BYTES: i64 = 10 << 10;
 
-/// Fewer channels at once gain nothing: two of 28×28 take as long as one after the other, and inside mobilenet twice that,
-/// because their copies lie almost 4 KiB apart.
+/// Fewer channels at once gain nothing. Two of 28×28 take as long as one after the other, and inside mobilenet twice
+/// that, because their copies lie almost 4 KiB apart.
 const FEWEST_AT_ONCE: i64 = 4;
 
 /// A window that slides over an operand separately for every value of the outermost axes.

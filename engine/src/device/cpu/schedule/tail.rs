@@ -45,10 +45,10 @@ pub(super) fn follows(tail: &Part, anchor: &Part) -> Result<()> {
     }
 }
 
-/// Takes the tail through the sums as they lie in the registers, where that is another order than the output's: its result
-/// is kept beside them, vectors along their axis, and copied to the output. In the output's order its vectors are as long as the
-/// tile is wide (5 columns of an image, where a register has 16 lanes). Returns the block that copies; nothing for a tail that
-/// has the same order, or reads more than a value for each channel.
+/// Takes the tail through the sums as they lie in the registers, where that is another order than the output's. Its
+/// result is kept beside them, vectors along their axis, and copied to the output. In the output's order its vectors
+/// are as long as the tile is wide (5 columns of an image, where a register has 16 lanes). Returns the block that
+/// copies; nothing for a tail that has the same order, or reads more than a value for each channel.
 pub(super) fn turn(
     s: &Schedule,
     tail: &Part,

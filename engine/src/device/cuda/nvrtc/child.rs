@@ -1,7 +1,7 @@
 //! The process that NVRTC runs in, and what it and its parent say to each other.
 //!
 //! The parent writes one JSON line a request. The child answers with one JSON line, and the cubin's bytes behind it. A
-//! compilation that takes too long ends the child by the alarm that it has set itself, so nothing has to watch it; a
+//! compilation that takes too long ends the child by the alarm that it has set itself, so nothing has to watch it. A
 //! child whose parent is gone finds the end of its input.
 
 use std::io::{BufRead, Write};

@@ -1,10 +1,10 @@
 //! Products tiled in shared memory and registers: convolutions, dense layers, matrix products.
 //!
-//! A block of threads computes a tile of the output. For each piece of the sum, the threads copy the operands' tiles into
-//! shared memory together, vectors at a time, and multiply from there; a thread's results stay in registers, each
+//! A block of threads computes a tile of the output. For each piece of the sum, the threads copy the operands' tiles
+//! into shared memory together, vectors at a time, and multiply from there. A thread's results stay in registers. Each
 //! operand's values are loaded into registers once a step. With two stages or more the next tiles are on their way from
-//! global memory while these are multiplied ([`super::pipeline`]). The element-wise tail runs on the registers before they
-//! are stored. Where there are few tiles and long sums, several blocks share each sum ([`Product::shared`]).
+//! global memory while these are multiplied ([`super::pipeline`]). The element-wise tail runs on the registers before
+//! they are stored. Where there are few tiles and long sums, several blocks share each sum ([`Product::shared`]).
 
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, Result, Schedule};
@@ -62,8 +62,8 @@ const TILES: [(i64, i64, i64, i64); 9] = [
     (16, 32, 1, 2),
 ];
 
-/// The tile that keeps the multiprocessors busiest: rounds of blocks, times what a block costs (its products, and its loads,
-/// which weigh more the smaller the tile is).
+/// The tile that keeps the multiprocessors busiest. Its price is the rounds of blocks, times what a block costs: its
+/// products, and its loads, which weigh more the smaller the tile is.
 fn default_knobs(extents: Extents, limits: &Limits) -> TileKnobs {
     /// What loading an element costs, in products.
     const LOAD: i64 = 12;

@@ -1,7 +1,7 @@
 //! Whatever no other template takes: element-wise chains, copies, transposes, gathers, and odd combinations of reductions.
 //!
 //! Every block that is left after inlining becomes a kernel. The elements of a block without a reduction are shared out
-//! over threads, neighbours to neighbours, vectors at a time where all accesses are contiguous; a reduction is computed
+//! over threads, neighbours to neighbours, vectors at a time where all accesses are contiguous. A reduction is computed
 //! by one thread or several for each result, as suits its extents.
 
 use tvm_bridge::inspect::{BlockInfo, IterKind};

@@ -19,8 +19,8 @@ pub struct TileKnobs {
     pub vector: i64,
     /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
-    /// Tiles in memory at once. 1: load, then compute; 2: the next tile is loaded into registers while this one is computed;
-    /// more: all but one are on their way by asynchronous copies.
+    /// Tiles in memory at once. With 1, a tile is loaded, then computed. With 2, the next tile is loaded into registers
+    /// while this one is computed. With more, all but one are on their way by asynchronous copies.
     pub stages: i64,
     /// Blocks of threads that share each sum; a kernel of its own adds their parts.
     #[serde(default = "whole")]

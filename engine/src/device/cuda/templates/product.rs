@@ -2,9 +2,9 @@
 //! layout, grouped and transposed ones.
 //!
 //! An axis that indexes one operand and the output is a row (`m`) or a column (`n`). One that indexes both is of the
-//! batch. An axis that is summed over is the depth (`k`). The columns are those of the output's last axis, so that results
-//! are written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`; the copies
-//! between it and the operands become the loads into shared memory.
+//! batch. An axis that is summed over is the depth (`k`). The columns are those of the output's last axis, so that
+//! results are written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`. The
+//! copies between it and the operands become the loads into shared memory.
 
 use tvm_bridge::inspect::{Access, BlockInfo, Index, IterKind};
 use tvm_bridge::ir::IndexMap;
@@ -226,7 +226,7 @@ impl Product {
     }
 
     /// How many elements of an operand (0: that with the rows) can be loaded at once, at most `most`, and in which
-    /// layout of the copy they lie side by side.
+    /// layout of the copy they are neighbours.
     pub fn vector(&self, side: usize, most: i64) -> (CopyLayout, i64) {
         let own = if side == 0 { &self.rows } else { &self.columns };
         let access = &self.info.reads[self.operands[side]];
@@ -328,8 +328,8 @@ fn copied_axes(access: &Access) -> Result<Vec<usize>> {
         .ok_or_else(|| unfit("a copy that is not indexed plainly"))
 }
 
-/// Where an output axis walks through groups and one operand is indexed by the group (`[f div 6 * 4 + c]`): the map that
-/// parts the axis into group and place in it.
+/// Where an output axis walks through groups and one operand is indexed by the group (`[f div 6 * 4 + c]`): the map
+/// that splits the axis into the group and the index in it.
 fn groups(info: &BlockInfo) -> Result<Option<IndexMap>> {
     let [left, right] = &info.reads[..] else {
         return Ok(None);

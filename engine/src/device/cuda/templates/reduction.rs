@@ -1,12 +1,13 @@
 //! One reduction, several threads for each result: means, poolings to one value, products with a vector.
 //!
-//! The threads of a block share each sum and combine their parts by shuffles and shared memory. Where the largest operand
-//! is contiguous along the sum, neighbouring threads take neighbouring terms, vectors at a time; where it is contiguous
-//! along the results, neighbouring threads compute neighbouring results and the sum is split over the others.
+//! The threads of a block share each sum and combine their parts by shuffles and shared memory. Where the largest
+//! operand is contiguous along the sum, neighbouring threads take neighbouring terms, vectors at a time. Where it is
+//! contiguous along the results, neighbouring threads compute neighbouring results, and the sum is split over the
+//! others.
 //!
-//! A block's results always divide the last axis of the results: TVM's store of a shared sum is guarded by the thread that
-//! holds it, not by the number of results. A remainder would be written out of bounds; and results that are not one piece
-//! of a row are taken for all rows that they touch.
+//! A block's results always divide the last axis of the results: TVM's store of a shared sum is guarded by the thread
+//! that holds it, not by the number of results. A remainder would be written out of bounds. Results that are not one
+//! piece of a row are taken for all rows that they touch.
 
 use opmodels::tile::divisors;
 use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
@@ -184,8 +185,8 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &ReductionKnobs) -> Result<
     tail(s, part, &outer[0], for_results)
 }
 
-/// The results' loops as one of blocks and one of the results in a block. The row alone is split: of all loops fused before,
-/// TVM may find no bounds for what a block keeps in shared memory but some far beyond all results.
+/// The results' loops as one of blocks and one of the results in a block. The row alone is split. If loops were fused
+/// before, the bounds that TVM finds for a block's shared memory may lie far beyond all results.
 fn side_by_side(s: &Schedule, spatial: &[Loop], results: i64) -> Result<[Loop; 2]> {
     let [before @ .., row] = spatial else {
         return Err(unfit("a reduction without results"));

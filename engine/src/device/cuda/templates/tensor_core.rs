@@ -317,8 +317,8 @@ fn written(s: &Schedule, block: &Block) -> Result<String> {
         .ok_or_else(|| unfit("a block that writes nothing"))
 }
 
-/// As [`super::contraction::unroll_hint`], of all loops of the operator: a hint at a loop of threads becomes a loop of one step
-/// inside it, and buffers of one loop share no memory.
+/// As [`super::contraction::unroll_hint`], of all loops of the operator. A hint at a loop of threads becomes a loop of
+/// one step inside it, and buffers of one loop share no memory.
 fn unroll_everywhere(s: &Schedule, steps: i64) -> Result<()> {
     if steps == 0 {
         return Ok(());

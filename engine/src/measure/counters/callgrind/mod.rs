@@ -3,7 +3,7 @@
 //!
 //! The scheduled kernel is compiled once more, for a processor that valgrind knows, and linked into a shared library. A
 //! child process under valgrind loads it with TVM's runtime alone, fills the same seeded arguments and calls it once on
-//! one thread; the simulator is switched on right before the call, with empty caches. It collects from the first to the
+//! one thread. The simulator is switched on right before the call, with empty caches. It collects from the first to the
 //! last instruction of the kernel's function and its callees. References are left out: valgrind counts a wide load
 //! several times.
 

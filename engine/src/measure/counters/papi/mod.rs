@@ -105,8 +105,8 @@ fn refusal(api: &dyn Api, event: &str, code: Code) -> CounterError {
     )
 }
 
-/// The refusal of an event where PAPI switched off the component of the processor and the kernel, whose events it then
-/// says not to know; none where it did not, and of events of other components, which have three colons in their names.
+/// The refusal of an event where PAPI switched off the component of the processor and the kernel: PAPI then calls its
+/// events unknown. None where it did not, and for events of other components, which have three colons in their names.
 fn switched_off(api: &dyn Api, event: &str) -> Option<CounterError> {
     let reason = api.disabled(PROCESSOR).filter(|_| !event.contains(":::"))?;
     // Its library of events knows the processors of its day.

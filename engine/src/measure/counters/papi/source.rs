@@ -1,7 +1,7 @@
 //! Sets of PAPI's events that count on every thread of a kernel.
 //!
 //! Where PAPI attaches to threads, each thread of the process gets a set from here. Without a PMU it attaches to none,
-//! even for events of the kernel (it tries a hardware event first); the threads of TVM's pool then make, start and read
+//! even for events of the kernel (it tries a hardware event first). The threads of TVM's pool then make, start and read
 //! sets of their own.
 
 use std::sync::Mutex;
@@ -56,8 +56,8 @@ pub(super) struct PapiSource {
     pub api: &'static dyn Api,
     pub counters: Vec<Counter>,
     pub scope: Scope,
-    /// A set for each thread: those that are attached with that of the calling thread last, own ones by the number of the
-    /// pool's thread; a single one for the machine.
+    /// A set for each thread. Attached ones come before that of the calling thread, own ones in the order of the pool's
+    /// threads. For the machine there is a single one.
     pub sets: Vec<Set>,
 }
 

@@ -9,8 +9,8 @@ use super::library::Set;
 use super::*;
 use crate::measure::counters::{CounterSource, Reading};
 
-/// A PAPI with one register that cycles and instructions share, a preset that stays 0, and a counter that wraps; why it has
-/// switched off its events, if it has.
+/// A PAPI with one register that cycles and instructions share, a preset that stays 0, and a counter that wraps. It can
+/// also give a reason why its events are switched off.
 #[derive(Default)]
 struct Fake(Mutex<BTreeMap<Set, Vec<c_int>>>, Option<String>);
 
@@ -164,8 +164,8 @@ fn an_overflow_is_no_count() {
     assert!(matches!(&wrapped[0], Reading::NotCounted(reason) if reason.contains("overflowed")));
 }
 
-/// Page faults of both threads of a pool, which are there before anything is counted; a thread that counts twice would make
-/// it more than 1,000.
+/// Page faults of both threads of a pool, which exists before anything is counted. A thread that counts twice would
+/// make it more than 1,000.
 #[test]
 fn the_installed_papi_counts_software_events_of_every_thread_of_the_pool() {
     let Ok(api) = papi() else {

@@ -1,8 +1,8 @@
 //! `perf`: events of the Linux kernel and of the processor, through `perf_event_open(2)`.
 //!
 //! Software events are there on every machine, hardware events where the processor's counters reach this system; they
-//! count user mode only. Each thread of the process has counters of its own (see [`super::tasks`]); where there are more
-//! hardware events than registers the kernel lets them take turns, which the times enabled and running tell.
+//! count user mode only. Each thread of the process has counters of its own (see [`super::tasks`]). If there are more
+//! hardware events than registers, the kernel multiplexes them; the times enabled and running show it.
 
 mod events;
 #[cfg(test)]

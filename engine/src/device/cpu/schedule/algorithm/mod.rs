@@ -2,10 +2,10 @@
 //! in the place of output channels ([`pixels`]).
 //!
 //! [`pixels`] is a schedule of the operator's own program. The others replace the program before it is scheduled
-//! ([`rewritten`]); its parameters and its element-wise tail stay. The stages of an algorithm are written as the loops that
-//! run. So [`scheduled`] has only to schedule the copy in front of them and the tail behind them. The weights are taken as
-//! the direct convolution has them, packed for vectors of output channels: what an algorithm does with them is part of its
-//! time.
+//! ([`rewritten`]); its parameters and its element-wise tail stay. The stages of an algorithm are written as the loops
+//! that run. So [`scheduled`] has only to schedule the copy in front of them and the tail behind them. The weights are
+//! taken as the direct convolution has them, packed for vectors of output channels. So an algorithm's work on them is
+//! part of its time.
 
 mod im2col;
 mod pixels;
@@ -157,8 +157,8 @@ impl Convolution {
     }
 }
 
-/// The default schedule of a convolution of 1×1 windows over whole vectors of pixels: they fill the registers whatever the
-/// number of channels, and the sums are written as they lie.
+/// The default schedule of a convolution of 1×1 windows over whole vectors of pixels. They fill the registers whatever
+/// the number of channels, and the sums are stored in the output's order.
 ///
 /// # Errors
 /// The operator is no such convolution, or TVM's.

@@ -1,5 +1,5 @@
-//! A convolution of 1×1 windows with vectors along the pixels instead of the output channels: rows of the image are fused
-//! into one axis, so a tile's sums leave the registers in the output's order.
+//! A convolution of 1×1 windows with vectors along the pixels instead of the output channels. Rows of the image are
+//! fused into one axis, so a tile's sums leave the registers in the output's order.
 
 use opdata::contract::knobs::{ContractionKnobs, ConvolutionKnobs};
 use opmodels::tile::{VectorUnit, greatest_divisor};
@@ -18,8 +18,8 @@ const BATCH: usize = 0;
 const CHANNEL: usize = 1;
 const PIXEL: usize = 2;
 
-/// Most of an image that is read for all output channels before the next pixels are, so that each channel's output is written
-/// in stretches: a part of a second-level cache.
+/// Largest part of an image that is read for all output channels before the next pixels are, so that each channel's
+/// output is written in stretches: a part of a second-level cache.
 const STRETCH_BYTES: i64 = 128 << 10;
 
 /// The schedule: a tile of output channels times vectors of pixels. Returns the knobs, which `choose` takes for the

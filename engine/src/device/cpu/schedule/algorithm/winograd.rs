@@ -1,9 +1,9 @@
 //! Winograd's minimal filtering of 3×3 windows: `Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A`.
 //!
-//! An image is cut into tiles of 2×2 or 4×4 outputs. Tiles and weights are transformed, multiplied place by place (a product of
-//! matrices over the channels for each place) and transformed back: 2.25 or 4 times fewer multiplications than the direct
-//! convolution. Source of the algorithm and of F(2×2, 3×3)'s and F(4×4, 3×3)'s matrices: Lavin and Gray, *Fast Algorithms for
-//! Convolutional Neural Networks*, 2015, §4.1 and §4.3.
+//! An image is cut into tiles of 2×2 or 4×4 outputs. Tiles and weights are transformed, multiplied position by position
+//! (a product of matrices over the channels for each) and transformed back. That takes 2.25 or 4 times fewer
+//! multiplications than the direct convolution. Source of the algorithm and of F(2×2, 3×3)'s and F(4×4, 3×3)'s
+//! matrices: Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015, §4.1 and §4.3.
 
 use std::slice::from_ref;
 

@@ -48,8 +48,8 @@ pub(super) const OPERATORS: [&str; 19] = [
     "variance",
 ];
 
-/// A product for tensor cores: its name, the types of its operands and of its result, the shapes of its arguments, and the
-/// number of terms of a sum.
+/// A product for tensor cores: its name, the types of operands and result, the shapes of its arguments, and the number
+/// of terms of a sum.
 type Half = (&'static str, [DType; 2], &'static [&'static [u64]], u64);
 
 const HALF: [DType; 2] = [DType::Float16; 2];
@@ -194,8 +194,8 @@ pub(super) fn templates() -> CudaTemplates {
     }
 }
 
-/// The operators that a developer asks for: those of the imported models in the folders of `OPBENCH_EMULATE` (separated by
-/// colons), all or those named in `OPBENCH_EMULATE_OPERATORS` (separated by spaces).
+/// The operators that a developer asks for. `OPBENCH_EMULATE` names folders of imported models, separated by colons.
+/// `OPBENCH_EMULATE_OPERATORS` names some of their operators, separated by spaces; without it all are taken.
 pub(super) fn chosen() -> Vec<Case> {
     let folders = std::env::var_os("OPBENCH_EMULATE").unwrap_or_default();
     let names = std::env::var("OPBENCH_EMULATE_OPERATORS").unwrap_or_default();
