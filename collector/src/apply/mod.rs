@@ -1,19 +1,18 @@
 //! `opcollect apply`: a model compiled with the best schedules that the store knows.
 //!
 //! Operators are looked up by workload, target and machine, and take the schedule that is the fastest inside the model
-//! ([`inside`]). An operator without a schedule tries that of the nearest workload of its kind ([`nearest`]), else keeps
+//! ([`in_model`]). An operator without a schedule tries that of the nearest workload of its kind ([`nearest`]), else keeps
 //! the default one. It is named, with how to get one. The model is checked, timed, and compared with default schedules in
 //! turn if that was asked for. It can be written as a shared library that TVM's runtime loads, and as the scheduled module.
 
-mod inside;
 mod nearest;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use opengine::device::Conditions;
-use opengine::protocol::{Counting, Export, WholeModelSpec};
+use opengine::protocol::{Export, WholeModelSpec};
 use opengine::runner::Runner;
 use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
@@ -24,8 +23,12 @@ use tvm_bridge::{Target, Trace};
 use crate::operator_ir;
 use crate::plan::{Plan, Planned, model_conditions};
 use crate::report::{Comparison, TunedOperator};
+use crate::run::in_model::{self, InModel};
 use crate::run::{Session, compare_models, runner, scratch};
 use crate::store::{Entry, Store, workload_key};
+
+/// Schedules of each state of the caches that are tried inside the model.
+const OF_EACH_STATE: usize = 3;
 
 /// A model to compile, and the files to write.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,14 +130,18 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         machine,
         jobs,
     };
-    let mut operators = lookup.fastest_inside(own.as_mut())?;
+    let mut operators =
+        lookup.fastest_inside(own.as_mut(), &mut |text| session.progress.note(text))?;
     let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
     let export = Export {
         library: absolute(&request.library)?,
         module: absolute(&request.module)?,
     };
-    let (latency_ns, checked_against) =
-        lookup.measure(own.as_mut(), &mut operators, Some(export))?;
+    let (measured, checked_against) = lookup.measure(own.as_mut(), &operators, Some(export))?;
+    let times = measured.of(graph.operators.iter().map(|o| o.symbol.as_str()));
+    for (operator, in_model_ns) in operators.iter_mut().zip(times) {
+        operator.in_model_ns = in_model_ns;
+    }
     own.rest();
     let left_out = match &request.database {
         Some(folder) => write_database(folder, &imported, &target, &operators)?,
@@ -161,6 +168,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
                         schedules: 0,
                         row_id: entry.source.clone(),
                         spec,
+                        others: Vec::new(),
                     })
                 })
                 .collect();
@@ -181,7 +189,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         model: plan.model.model.clone(),
         threads,
         operators,
-        latency_ns,
+        latency_ns: measured.latency_ns,
         checked_against,
         left_out,
         comparison,
@@ -207,7 +215,7 @@ impl Lookup<'_> {
     ///
     /// # Errors
     /// There is no store, or it cannot be read.
-    fn known(&self) -> anyhow::Result<(Vec<Applied>, Vec<inside::Others>)> {
+    fn known(&self) -> anyhow::Result<(Vec<Applied>, Vec<Vec<Applied>>)> {
         let &Self {
             plan,
             imported,
@@ -231,20 +239,30 @@ impl Lookup<'_> {
                 best = store.best(&workload_key(&hash), target, machine, None, usize::MAX)?;
             }
             best.retain(|entry| applies(plan, entry));
-            let mut finalists = inside::finalists(best).into_iter();
-            let applied = Applied {
+            let without = Applied {
                 name: operator.name.clone(),
                 workload,
                 count: operator.count,
                 flops: operator.count * operator.flops,
                 in_model_ns: None,
-                entry: finalists.next(),
+                entry: None,
                 is_nearest: false,
                 takes_default: false,
             };
-            let default = applied.entry.as_ref().map(|_| None);
-            let others = finalists.map(Some).chain(default).collect();
-            anyhow::Ok((applied, others))
+            let mut tried: Vec<Applied> = finalists(best)
+                .into_iter()
+                .map(|entry| Applied {
+                    entry: Some(entry),
+                    ..without.clone()
+                })
+                .collect();
+            let default = tried.first().map(|first| Applied {
+                takes_default: true,
+                ..first.clone()
+            });
+            tried.extend(default);
+            let mut tried = tried.into_iter();
+            anyhow::Ok((tried.next().unwrap_or(without), tried.collect()))
         };
         imported.graph.operators.iter().map(&mut of).collect()
     }
@@ -253,13 +271,22 @@ impl Lookup<'_> {
     ///
     /// # Errors
     /// There is no store, it cannot be read, or the model cannot be built or measured.
-    fn fastest_inside(&self, runner: &mut dyn Runner) -> anyhow::Result<Vec<Applied>> {
+    fn fastest_inside(
+        &self,
+        runner: &mut dyn Runner,
+        note: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Vec<Applied>> {
         let (mut operators, mut others) = self.known()?;
         nearest::fill(self, runner, &operators, &mut others)?;
-        inside::choose(&mut operators, &others, &mut |operators| {
-            let (latency_ns, _) = self.measure(runner, operators, None)?;
-            Ok(latency_ns)
-        })?;
+        let symbols = || {
+            let operators = self.imported.graph.operators.iter();
+            operators.map(|operator| operator.symbol.as_str())
+        };
+        let measure = &mut |operators: &[Applied]| {
+            let (measured, _) = self.measure(runner, operators, None)?;
+            anyhow::Ok((measured.latency_ns, measured.of(symbols())))
+        };
+        in_model::choose(&mut operators, &others, measure, note)?;
         Ok(operators)
     }
 
@@ -270,53 +297,46 @@ impl Lookup<'_> {
     pub fn schedules(
         &self,
         runner: &mut dyn Runner,
+        note: &mut dyn FnMut(&str),
     ) -> anyhow::Result<BTreeMap<String, ScheduleSpec>> {
-        let fastest = self.fastest_inside(runner)?;
+        let fastest = self.fastest_inside(runner, note)?;
         Ok(schedules(&self.imported.graph, &fastest))
     }
 
-    /// Builds and times the model; the end-to-end time, and what its output was checked against. Fills in the operators' times
-    /// inside it.
+    /// Builds and times the model; its times, and what its output was checked against.
     fn measure(
         &self,
         runner: &mut dyn Runner,
-        operators: &mut [Applied],
+        operators: &[Applied],
         export: Option<Export>,
-    ) -> anyhow::Result<(f64, String)> {
-        let &Self {
-            plan,
-            imported,
-            jobs,
-            ..
-        } = self;
-        let graph = &imported.graph;
+    ) -> anyhow::Result<(InModel, String)> {
+        let graph = &self.imported.graph;
         let spec = WholeModelSpec {
             graph: graph.clone(),
-            jobs,
+            jobs: self.jobs,
             schedules: schedules(graph, operators),
             export,
             watch_tasks: false,
         };
-        let failed = |failure: opengine::runner::Failure| anyhow!(failure.reason);
-        let ready = runner.build_whole_model(spec).map_err(failed)?;
-        if let Some(complaint) = ready.comparison.complaint() {
-            bail!("output against {}: {complaint}", ready.checked_against);
-        }
-        let measured = runner
-            .measure_whole_model(&most_threads(plan)?, plan.timing, Counting::Quiet)
-            .map_err(failed)?;
-        for (operator, applied) in graph.operators.iter().zip(operators) {
-            let inside = measured
-                .operators
-                .iter()
-                .find(|o| o.symbol == operator.symbol);
-            applied.in_model_ns = inside.map(|inside| inside.median_ns);
-        }
-        Ok((
-            measured.taken.samples.summary()?.median.get(),
-            ready.checked_against,
-        ))
+        let ready = in_model::build(runner, spec)?;
+        let measured = in_model::time(runner, &most_threads(self.plan)?, self.plan.timing)?;
+        Ok((measured, ready.checked_against))
     }
+}
+
+/// The schedules to try of those that the store knows, the fastest first: a few measured in each state of the caches.
+fn finalists(known: Vec<Entry>) -> Vec<Entry> {
+    let mut finalists: Vec<Entry> = Vec::new();
+    for entry in known {
+        let of_state = finalists.iter().filter(|f| f.key.cache == entry.key.cache);
+        let is_new = !finalists
+            .iter()
+            .any(|f| f.program_hash == entry.program_hash);
+        if is_new && of_state.count() < OF_EACH_STATE {
+            finalists.push(entry);
+        }
+    }
+    finalists
 }
 
 /// The store of a plan.
@@ -403,4 +423,26 @@ fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleS
             Some((operator.symbol.clone(), applied.entry.as_ref()?.spec()?))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::entry;
+
+    #[test]
+    fn finalists_are_of_each_state_of_the_caches() {
+        let of = |cache: &str, time_ns: f64| {
+            let mut entry = entry("w", time_ns as u64, time_ns);
+            entry.key.cache = cache.to_owned();
+            entry
+        };
+        let model = (1..=6).map(|n| of("model", f64::from(n)));
+        let flushed = (7..=8).map(|n| of("flushed", f64::from(n)));
+        let times: Vec<f64> = finalists(model.chain(flushed).collect())
+            .iter()
+            .map(|entry| entry.time_ns)
+            .collect();
+        assert_eq!(times, [1.0, 2.0, 3.0, 7.0, 8.0]);
+    }
 }

@@ -2,12 +2,11 @@
 //! schedule of the nearest workload of the same kind.
 //!
 //! Near is what has similar shapes. A schedule is tried if its knobs are a point of the operator's own space. It stays
-//! if it is faster than the default one inside the model ([`super::inside`]).
+//! if it is faster than the default one inside the model ([`crate::run::in_model`]).
 
 use anyhow::anyhow;
 use opengine::runner::Runner;
 
-use super::inside::Others;
 use super::{Applied, Lookup};
 use crate::propose::Grid;
 use crate::store::Entry;
@@ -20,7 +19,7 @@ pub(super) fn fill(
     lookup: &Lookup<'_>,
     runner: &mut dyn Runner,
     operators: &[Applied],
-    others: &mut [Others],
+    others: &mut [Vec<Applied>],
 ) -> anyhow::Result<()> {
     let &Lookup {
         plan,
@@ -53,7 +52,11 @@ pub(super) fn fill(
             .filter(|entry| entry.key.threads == threads);
         let fits = |entry: &Entry| grid.point_of(&entry.choice).is_some();
         if let Some(entry) = near.into_iter().find(fits) {
-            others[o].push(Some(entry));
+            others[o].push(Applied {
+                entry: Some(entry),
+                is_nearest: true,
+                ..operators[o].clone()
+            });
         }
     }
     Ok(())

@@ -289,7 +289,7 @@ pub enum Command {
     Report(super::report::ReportArgs),
     /// Join the shards of a plan (runs made with --shard) into one run
     Merge(super::runs::MergeArgs),
-    /// Run a night: models, targets and sweeps within a time budget, and compare with the night before
+    /// Run the nightly jobs: models, targets and sweeps within a time budget, compared with the run before
     Nightly(super::nightly::NightlyArgs),
     /// Show the best schedules that the store knows: one of each workload, or all of one with where they came from
     Best(super::store::BestArgs),

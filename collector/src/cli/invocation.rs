@@ -81,7 +81,7 @@ pub enum Action {
     CompareFrameworks(FrameworksRequest),
     /// Report on a run.
     Report(ReportRequest),
-    /// Run a night.
+    /// Run the nightly jobs.
     Nightly(NightlyRequest),
     /// Join shards.
     Merge(MergeRequest),

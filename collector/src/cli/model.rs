@@ -23,7 +23,7 @@ pub struct ModelArgs {
     /// Shape of an input as name:shape[:dtype], e.g. data:1x3x160x160 (repeatable)
     #[arg(long, value_name = "INPUT", action = clap::ArgAction::Append)]
     pub input: Vec<String>,
-    /// Size of a token's vector, for models of source transformers
+    /// Hidden size (of a token's vector), for models of source transformers
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub hidden: Option<String>,
     /// Number of layers, for models of source transformers
@@ -32,13 +32,13 @@ pub struct ModelArgs {
     /// Number of attention heads, for models of source transformers
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub heads: Option<String>,
-    /// Size between the products of a feed-forward layer, for models of source transformers
+    /// Intermediate size of the feed-forward layers, for models of source transformers
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub intermediate: Option<String>,
     /// Configuration of a model of source transformers, as it saves them; --config with a .json file means the same
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub model_config: Option<String>,
-    /// Whether neighbouring operators become one kernel: full, or none to measure each alone [default: full]
+    /// Whether neighbouring operators become one kernel: full, or none to measure each alone
     #[arg(long, value_name = "WHICH", value_parser = Suggest(&["full", "none"]))]
     pub fusion: Option<String>,
     /// Table of sequences of operators that count as one operator each

@@ -13,7 +13,7 @@ use crate::nightly::{NightlyMode, NightlyRequest};
 /// `opcollect nightly`; its configuration is the file of `--config`.
 #[derive(Debug, Args)]
 pub struct NightlyArgs {
-    /// The night, as 2026-11-20 [default: today, UTC]; an interrupted one is resumed
+    /// Date of the nightly run, as 2026-11-20 [default: today, UTC]; an interrupted run is resumed
     #[arg(long, value_name = "DATE", value_parser = date)]
     pub date: Option<String>,
     /// Print the jobs, their shares of the time and what would be removed, and stop

@@ -135,7 +135,7 @@ pub struct TpuOutputArgs {
 /// `opcollect tpu DIR…`.
 #[derive(Debug, Args)]
 pub struct TpuJobArgs {
-    /// Folders cdm_profile_data_*; as in bigTpuProfile a second one that is no dump is the folder of the files
+    /// Folders cdm_profile_data_* to read. A second one that is no dump is the output folder, as in bigTpuProfile
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// How to read.

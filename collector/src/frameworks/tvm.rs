@@ -61,7 +61,7 @@ impl Tvm {
             jobs,
         };
         let schedules = match tuned {
-            true => lookup.schedules(runner.as_mut())?,
+            true => lookup.schedules(runner.as_mut(), &mut |text| session.progress.note(text))?,
             false => BTreeMap::new(),
         };
         let graph = imported.graph;

@@ -38,6 +38,8 @@ pub struct TunedOperator {
     pub row_id: String,
     /// What it is built by.
     pub spec: ScheduleSpec,
+    /// Slower schedules that were measured again, the fastest first: inside the model one of them may be faster.
+    pub others: Vec<ScheduleSpec>,
 }
 
 /// The sum of operators after some trials of each by a tuner.

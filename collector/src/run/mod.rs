@@ -12,6 +12,7 @@ mod counts;
 mod curves;
 mod doubts;
 mod grades;
+pub(crate) mod in_model;
 mod ledger;
 mod prepare;
 mod queue;

@@ -14,7 +14,7 @@ use opreport::units;
 pub(crate) struct Stages(BTreeMap<&'static str, u64>);
 
 /// The stages in the order of a point's way through them.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "import",
     "whole_model",
     "build",
@@ -24,6 +24,7 @@ const ORDER: [&str; 10] = [
     "check",
     "samples",
     "counters",
+    "tuned",
     "write",
 ];
 
@@ -84,17 +85,18 @@ mod tests {
         let mut stages = Stages::default();
         stages.add("build", Duration::from_secs(2));
         stages.add("build", Duration::from_secs(1));
+        stages.add("tuned", Duration::from_secs(1));
         stages.add_point(&Spent {
             samples_ns: 4_000_000_000,
             ..Spent::default()
         });
         assert_eq!(
             stages.line(Duration::from_secs(10)),
-            "stages: build 3.0 s (30.0 %), samples 4.0 s (40.0 %), other 3.0 s (30.0 %)"
+            "stages: build 3.0 s (30.0 %), samples 4.0 s (40.0 %), tuned 1.0 s (10.0 %), other 2.0 s (20.0 %)"
         );
         let mut manifest = BTreeMap::from([("build".to_owned(), 5)]);
         stages.add_to(&mut manifest);
         assert_eq!(manifest["build"], 3_000_000_005);
-        assert_eq!(manifest.len(), 2, "what took no time is not there");
+        assert_eq!(manifest.len(), 3, "what took no time is not there");
     }
 }

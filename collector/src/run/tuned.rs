@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, HashMap};
 use opdata::{CacheState, Row};
 use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
-use opengine::protocol::{Counting, MeasureSpec, WholeModelSpec};
+use opengine::protocol::{MeasureSpec, WholeModelSpec};
 use opengine::runner::{Failure, Made, Runner};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 
 use super::collect::kernel_spec;
+use super::in_model;
 use crate::plan::{Plan, conditions};
 use crate::propose::{Candidate, Trials};
 use crate::report::{Comparison, Partial, TunedOperator, TunedReport};
@@ -56,18 +57,16 @@ pub(super) fn finish(
     let times = measure_again(plan, graph, &finalists, runner);
     for at in conditions(plan) {
         for (operator, described) in graph.operators.iter().enumerate() {
-            let own = || {
-                let all = finalists.iter().zip(&times);
-                all.filter(|(f, _)| f.operator == operator && f.at == at)
-            };
-            let default = own().find(|(f, _)| f.spec == ScheduleSpec::Default);
-            let default_ns = default.and_then(|(_, ns)| *ns);
-            let best = own()
+            let own = finalists.iter().zip(&times);
+            let mut own: Vec<(&Finalist<'_>, f64)> = own
+                .filter(|(f, _)| f.operator == operator && f.at == at)
                 .filter_map(|(finalist, ns)| Some((finalist, (*ns)?)))
-                .min_by(|a, b| a.1.total_cmp(&b.1));
-            let Some((best, best_ns)) = best else {
+                .collect();
+            own.sort_by(|a, b| a.1.total_cmp(&b.1));
+            let Some(((best, best_ns), others)) = own.split_first() else {
                 continue;
             };
+            let default = own.iter().find(|(f, _)| f.spec == ScheduleSpec::Default);
             let tried = rows.iter().filter(|row| {
                 row.op_symbol.as_deref() == Some(&described.symbol)
                     && Conditions::of_row(row).as_ref() == Some(&at)
@@ -77,11 +76,12 @@ pub(super) fn finish(
                 symbol: described.symbol.clone(),
                 count: described.count,
                 conditions: at.clone(),
-                default_ns,
-                best_ns,
+                default_ns: default.map(|(_, ns)| *ns),
+                best_ns: *best_ns,
                 schedules: tried.count() as u64,
                 row_id: best.row.row_id.clone(),
                 spec: best.spec.clone(),
+                others: others.iter().map(|(f, _)| f.spec.clone()).collect(),
             });
         }
     }
@@ -223,7 +223,8 @@ fn partial(graph: &Graph, trials: &[Trials]) -> Vec<Partial> {
     series.into_iter().flat_map(of_series).collect()
 }
 
-/// Measures the whole model with default and with tuned schedules in turn, each in a process of its own.
+/// Measures the whole model with default and with tuned schedules in turn, each in a process of its own. Of the schedules
+/// that were measured again, each operator takes the fastest inside the model.
 ///
 /// # Errors
 /// A model cannot be built, or computes something else.
@@ -236,63 +237,66 @@ pub(crate) fn compare(
     runners: &mut dyn FnMut() -> anyhow::Result<Box<dyn Runner>>,
     note: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<Comparison>> {
-    let build = |runner: &mut dyn Runner, schedules| -> anyhow::Result<f64> {
-        let ready = runner
-            .build_whole_model(WholeModelSpec {
-                graph: graph.clone(),
-                jobs,
-                schedules,
-                export: None,
-                watch_tasks: false,
-            })
-            .map_err(|failure| anyhow::anyhow!(failure.reason))?;
-        match ready.comparison.complaint() {
-            Some(complaint) => {
-                anyhow::bail!("output against {}: {complaint}", ready.checked_against)
-            }
-            None => Ok(ready.comparison.max_abs_error),
-        }
+    let spec = |schedules| WholeModelSpec {
+        graph: graph.clone(),
+        jobs,
+        schedules,
+        export: None,
+        watch_tasks: false,
+    };
+    let policy = TimingPolicy {
+        stop: opengine::stats::StopRule {
+            budget_ns: plan.timing.stop.budget_ns / 2,
+            ..plan.timing.stop
+        },
+        ..plan.timing
     };
     let mut before = runners()?;
-    build(before.as_mut(), BTreeMap::new())?;
+    in_model::build(before.as_mut(), spec(BTreeMap::new()))?;
     let mut all = Vec::new();
     for at in conditions.iter().cloned() {
+        let mut after = runners()?;
+        let mut known: BTreeMap<&str, Vec<ScheduleSpec>> = BTreeMap::new();
+        let own = |o: &&TunedOperator| {
+            o.conditions.threads == at.threads && o.conditions.device == at.device
+        };
+        for operator in tuned.iter().filter(own) {
+            let known = known.entry(&operator.symbol).or_default();
+            known.push(operator.spec.clone());
+            known.extend(operator.others.iter().cloned());
+        }
+        let symbols: Vec<&str> = known.keys().copied().collect();
+        let known = known.into_values().map(|mut all| (all.remove(0), all));
+        let (mut chosen, others): (Vec<ScheduleSpec>, Vec<Vec<ScheduleSpec>>) = known.unzip();
         note(&format!(
             "the whole model with default and with tuned schedules in turn ({})",
             at.without_cache()
         ));
-        let mut after = runners()?;
-        let own = |operator: &&TunedOperator| {
-            operator.conditions.threads == at.threads && operator.conditions.device == at.device
-        };
-        let schedules = tuned
-            .iter()
-            .filter(own)
-            .map(|operator| (operator.symbol.clone(), operator.spec.clone()))
-            .collect();
-        let max_abs_error = build(after.as_mut(), schedules)?;
-        let policy = TimingPolicy {
-            stop: opengine::stats::StopRule {
-                budget_ns: plan.timing.stop.budget_ns / 2,
-                ..plan.timing.stop
-            },
-            ..plan.timing
-        };
         let at = Conditions {
             cache: CacheState::Model,
             ..at
         };
+        let with = |chosen: &[ScheduleSpec]| {
+            let schedules = symbols.iter().zip(chosen);
+            let schedules = schedules.map(|(symbol, spec)| ((*symbol).to_owned(), spec.clone()));
+            spec(schedules.collect())
+        };
+        let measure = &mut |chosen: &[ScheduleSpec]| {
+            in_model::build(after.as_mut(), with(chosen))?;
+            let measured = in_model::time(after.as_mut(), &at, policy)?;
+            anyhow::Ok((measured.latency_ns, measured.of(symbols.iter().copied())))
+        };
+        in_model::choose(&mut chosen, &others, measure, note)?;
+        let ready = in_model::build(after.as_mut(), with(&chosen))?;
         let median = |runner: &mut dyn Runner| -> anyhow::Result<f64> {
-            let measured = runner.measure_whole_model(&at, policy, Counting::Quiet);
-            let measured = measured.map_err(|failure| anyhow::anyhow!(failure.reason))?;
-            Ok(measured.taken.samples.summary()?.median.get())
+            Ok(in_model::time(runner, &at, policy)?.latency_ns)
         };
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             rounds.push((median(before.as_mut())?, median(after.as_mut())?));
         }
         after.rest();
-        all.extend(Comparison::of(at, &rounds, max_abs_error));
+        all.extend(Comparison::of(at, &rounds, ready.comparison.max_abs_error));
     }
     before.rest();
     Ok(all)

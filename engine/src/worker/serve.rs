@@ -1,5 +1,6 @@
 //! The child's side: reads requests, does them, answers.
 
+use std::cell::OnceCell;
 use std::io::{BufRead, Write};
 
 use anyhow::Context;
@@ -124,6 +125,7 @@ fn set_up(setup: Setup, contents: Contents) -> anyhow::Result<Shared> {
         session,
         setup,
         contents,
+        plain_outputs: OnceCell::new(),
     })
 }
 

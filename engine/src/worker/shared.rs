@@ -1,10 +1,11 @@
 //! What all parts of a worker use: what it was set up with, and where its replies go.
 
+use std::cell::OnceCell;
 use std::io::Write;
 use std::sync::Mutex;
 
 use opdata::Status;
-use tvm_bridge::{IrModule, Target};
+use tvm_bridge::{IrModule, Target, Tensor};
 
 use crate::device::Session;
 use crate::protocol::{Contents, Reply, Setup};
@@ -18,6 +19,8 @@ pub(super) struct Shared {
     pub target: Target,
     pub scheduler: Scheduler,
     pub session: Box<dyn Session>,
+    /// Outputs of the import's whole model in plain loops, once something was compared with them.
+    pub plain_outputs: OnceCell<Vec<Tensor>>,
 }
 
 impl Shared {
@@ -31,9 +34,10 @@ impl Shared {
         let own = (
             std::mem::replace(&mut self.module, module),
             std::mem::replace(&mut self.contents, contents),
+            std::mem::take(&mut self.plain_outputs),
         );
         let done = work(self);
-        (self.module, self.contents) = own;
+        (self.module, self.contents, self.plain_outputs) = own;
         done
     }
 }

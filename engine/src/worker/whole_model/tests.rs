@@ -1,6 +1,7 @@
 //! A whole model on a device whose kernels are emulated. Its tensors lie on the device, its kernels are the device's,
 //! and it is checked against the host. Left out where there is no C++ compiler.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use opmodels::Graph;
@@ -44,6 +45,7 @@ fn shared(name: &str) -> Shared {
         scheduler: Scheduler::new(session.templates(), target.clone(), 3),
         target,
         session: Box::new(session),
+        plain_outputs: OnceCell::new(),
     }
 }
 
@@ -63,7 +65,7 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
         export: None,
         watch_tasks: false,
     };
-    let (ready, model) = LoadedModel::build(&shared, spec).unwrap();
+    let (ready, model) = LoadedModel::build(&shared, spec.clone()).unwrap();
     assert!(ready.comparison.agrees(), "{:?}", ready.comparison);
     assert_eq!(ready.checked_against, "the model run in plain loops");
     let outputs = model.machine.outputs("main").unwrap();
@@ -89,4 +91,13 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
         assert!(operator.median_ns > 0.0);
         assert!(measured.instrumented_sum_ns <= measured.instrumented_total_ns);
     }
+
+    // The plain loops run once: later builds are compared with their outputs.
+    let expected = &shared.plain_outputs.get().unwrap()[0];
+    let wrong = Tensor::zeros(Device::cpu(), expected.shape(), expected.dtype()).unwrap();
+    let (ready, _) = LoadedModel::build(&shared, spec.clone()).unwrap();
+    assert!(ready.comparison.agrees(), "{:?}", ready.comparison);
+    shared.plain_outputs = OnceCell::from(vec![wrong]);
+    let (ready, _) = LoadedModel::build(&shared, spec).unwrap();
+    assert!(!ready.comparison.agrees(), "{:?}", ready.comparison);
 }
