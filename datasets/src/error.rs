@@ -80,7 +80,7 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
-    /// A file whose name does not tell its format.
+    /// A file whose name does not show its format.
     #[error("{} is not a dataset by its name; rows are in .csv, .parquet or .jsonl files or in a run's folder", path.display())]
     UnknownFormat {
         /// The file.

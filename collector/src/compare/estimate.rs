@@ -22,7 +22,7 @@ const NOISE_FLOOR: f64 = 0.01;
 /// Most: beyond it the differences are taken for real. Otherwise a change of every operator by another factor would pass
 /// for noise.
 const NOISE_CEILING: f64 = 0.05;
-/// What is assumed where there are too few operators to tell.
+/// What is assumed where there are too few operators for an estimate.
 const NOISE_UNKNOWN: f64 = 0.03;
 /// Fewest operators to estimate the noise from.
 const MIN_FOR_NOISE: usize = 6;
@@ -63,7 +63,7 @@ impl Spread {
 }
 
 impl Timing {
-    /// Standard errors of ln(median), if the samples tell them.
+    /// Standard errors of ln(median), if the samples have them.
     fn spread(&self) -> Option<Spread> {
         self.interval_spread().or_else(|| self.sample_spread())
     }
@@ -190,7 +190,7 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
-/// How the same point varies from run to run, beyond what its samples tell.
+/// How the same point varies from run to run, beyond the spread of its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Noise {
     /// Standard deviation of ln(B / A); for small values that of the ratio.

@@ -48,7 +48,7 @@ impl Point {
             .as_ref()
             .and_then(|t| t.decode::<TargetKind>().ok())
             .map_or_else(|| row.device_kind.to_string(), |t| t.kind);
-        // A default schedule is what the tool makes of an operator today; knobs tell the schedules of a sweep apart.
+        // A default schedule is what the tool makes of an operator today; knobs distinguish the schedules of a sweep.
         let schedule = match row.schedule_space.as_deref() {
             Some("default") => "default".to_owned(),
             _ => row

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::point::Point;
 use super::{CompareError, SideFacts, Subject, whole_models};
 
-/// A machine, as far as its runs tell.
+/// A machine, as far as its runs describe it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// Its fingerprint; `None` for rows that do not say.

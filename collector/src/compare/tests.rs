@@ -94,7 +94,7 @@ fn a_busy_machine_is_no_regression() {
         changed.unwrap().verdict
     };
     assert_eq!(verdict(&|row| scale(row, 1.3)), Verdict::Regression);
-    // The reference kernel was as much slower around this point: it tells nothing of the kernel.
+    // The reference kernel was as much slower around this point: it says nothing of the kernel.
     let disturbed = |row: &mut Row, factor| {
         scale(row, factor);
         row.drift_ratio = Some(1.3);

@@ -134,7 +134,7 @@ impl Contender for Tvm {
         let at = Conditions::new(self.threads as u32, CacheState::Model);
         let measured = self
             .runner
-            // The other frameworks have no reference kernel that tells quiet runs.
+            // The other frameworks have no reference kernel that shows quiet runs.
             .measure_whole_model(&at, policy, Counting::All)
             .map_err(|failure| failed(&self.model, &failure))?;
         let operators = measured.operators.iter().map(|seen| {

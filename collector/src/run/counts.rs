@@ -108,7 +108,7 @@ const COLUMNS: &[(Cell, &[&str])] = &[
     (|row| &mut row.loop_spills, &["code:loop-spills"]),
 ];
 
-/// Fills the columns of a row that tell of counts.
+/// Fills a row's columns of counts.
 pub(super) fn describe(row: &mut Row, counted: &Counted) {
     let mut values: BTreeMap<String, f64> = BTreeMap::new();
     let mut units: BTreeMap<String, &str> = BTreeMap::new();

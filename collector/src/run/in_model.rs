@@ -70,16 +70,18 @@ pub(crate) fn time(
     })
 }
 
-/// Tries the `others` of each operator in place of what was `chosen` for it, and keeps the fastest. `measure` returns
-/// the model's latency and the operators' times inside it, both in nanoseconds. Schedules that cannot be built together
-/// are left out, with a `note`.
+/// Builds and times the model with a schedule for each operator: its latency and the operators' times inside it.
+type Measure<'a, S> = dyn FnMut(&[S]) -> anyhow::Result<(f64, Vec<Option<f64>>)> + 'a;
+
+/// Tries the `others` of each operator in place of what was `chosen` for it, and keeps the fastest. Times are in
+/// nanoseconds. Schedules that cannot be built together are left out, with a `note`.
 ///
 /// # Errors
 /// The model cannot be built or measured with the schedules it has.
 pub(crate) fn choose<S: Clone + PartialEq>(
     chosen: &mut [S],
     others: &[Vec<S>],
-    measure: &mut dyn FnMut(&[S]) -> anyhow::Result<(f64, Vec<Option<f64>>)>,
+    measure: &mut Measure<'_, S>,
     note: &mut dyn FnMut(&str),
 ) -> anyhow::Result<()> {
     let rounds = others.iter().map(Vec::len).max().unwrap_or(0);

@@ -340,7 +340,7 @@ fn one_of_several_architectures<'a>(plan: &Plan, target: &'a serde_json::Value) 
 fn hardware(plan: &Plan, environment: &Environment) -> String {
     let device = plan.target.device;
     match &plan.remote {
-        // The fingerprint tells of a machine's processor, not of what is beside it.
+        // The fingerprint is of a machine's processor, not of what is beside it.
         Some(address) if !device.has_host_threads() && simulation(plan, environment).is_none() => {
             format!(
                 "the {} device of {} at {}:{}",

@@ -1,4 +1,4 @@
-//! What a point costs where no row tells it: guesses for planning, good to a factor of two or so.
+//! Costs of points that have no rows yet: guesses for planning, good to a factor of two or so.
 //!
 //! Means over sweeps of the zoo's models on two cores of a server CPU. The collector's estimate and the predictor's
 //! suggestions begin with the same numbers.

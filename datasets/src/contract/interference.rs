@@ -1,4 +1,4 @@
-//! What rows say of interference, and the bounds that tell a disturbed measurement from an undisturbed one.
+//! What rows say of interference, and the bounds beyond which a measurement counts as disturbed.
 //!
 //! Interference is whatever else runs: other processes, and other virtual machines on the same processors. A row has two
 //! signs of it. The *slowdown* (column `drift_ratio`) is the time of a reference kernel around the point over its time on

@@ -78,7 +78,7 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub whole_model: WholeModel,
     /// Directory of the results; it does not exist yet.
     pub out: PathBuf,
-    /// Name of the run, unique enough to tell runs apart.
+    /// Name of the run, unique enough to distinguish runs.
     pub run_id: String,
     /// Share of points (0 to 1) that may fail with the run still counted as done.
     pub max_failed_share: f64,

@@ -1,7 +1,7 @@
 //! Rows as CSV: RFC 4180 with a header, UTF-8, `\n` after every row, missing cells empty.
 //!
 //! Floats are the shortest text that reads back as the same bits. A file may end in a torn row
-//! when its writer was killed; [`Extent`] tells where the whole rows end. Large files are read on
+//! when its writer was killed; [`Extent`] says where the whole rows end. Large files are read on
 //! all cores ([`pieces`]), with the same rows and errors as by [`CsvRows`].
 
 mod pieces;

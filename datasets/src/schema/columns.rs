@@ -334,7 +334,7 @@ columns! {
         instruction_mix: Option<JsonText>,
         /// Every kernel in the order of the source, each with its name and the columns above.
         device_kernels: Option<JsonText>,
-        /// Clock of a GPU's multiprocessors right after the samples, as the GPU tells it.
+        /// Clock of a GPU's multiprocessors right after the samples, as the GPU reports it.
         device_clock_mhz: Option<u64> ["MHz"],
         /// Temperature of its chip then.
         device_temperature_c: Option<u64> ["°C"],

@@ -191,7 +191,7 @@ impl Finding {
     }
 }
 
-/// What a device tells whoever plans: its targets and its conditions. Nothing here loads TVM but [`DevicePlan::check`].
+/// A device as plans see it: its targets and its conditions. Nothing here loads TVM but [`DevicePlan::check`].
 pub trait DevicePlan: Sync {
     /// Its name: the kind of its targets, as in `--target llvm`.
     fn name(&self) -> &'static str;
@@ -264,7 +264,7 @@ pub trait DevicePlan: Sync {
         None
     }
 
-    /// Fills the columns of a row that tell of the target, whose dictionary this is.
+    /// Fills a row's columns of the target, whose dictionary this is.
     fn fill_target(&self, row: &mut Row, dictionary: &Value);
 }
 
@@ -296,7 +296,7 @@ pub trait DeviceSchedules: Sync {
         Ok(space.base.clone())
     }
 
-    /// Fills the columns of a row that tell of the schedule, `loop_nest` being there already.
+    /// Fills a row's columns of the schedule; `loop_nest` is there already.
     fn fill_schedule(&self, _row: &mut Row, _choice: &Choice) {}
 }
 

@@ -67,7 +67,7 @@ impl Opening {
     }
 }
 
-/// How a device says that it is; what it does not tell is missing.
+/// How a device says that it is; what it does not report is missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceState {
     /// Clock of its processors.

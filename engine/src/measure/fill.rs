@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tvm_bridge::{DType, Device, Tensor};
 
-/// A tensor of `shape` with made-up values; `stream` tells apart the tensors that share a seed.
+/// A tensor of `shape` with made-up values; `stream` distinguishes the tensors that share a seed.
 ///
 /// # Errors
 /// There is no memory for it, or the bounds of the fill are not in order.

@@ -13,7 +13,7 @@ use super::dynamic::Library;
 type Status = c_int;
 type Handle = *mut c_void;
 
-/// What a GPU says of itself now; what it does not tell is missing.
+/// State of a GPU now; what it does not report is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State {
     /// Clock of the multiprocessors.
@@ -63,13 +63,13 @@ impl State {
     }
 }
 
-/// Who tells a GPU's state.
+/// Source of a GPU's state.
 pub(crate) trait Telemetry {
     /// The state now.
     fn state(&mut self) -> State;
 }
 
-/// Why NVML tells nothing of a GPU.
+/// Why NVML has no readings of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoNvml {
     /// The library is not there, or does not know the GPU.
@@ -200,7 +200,7 @@ impl<T: Telemetry> Throttling<T> {
         }
     }
 
-    /// Who tells the state.
+    /// Source of the state.
     pub fn telemetry(&mut self) -> &mut T {
         &mut self.telemetry
     }

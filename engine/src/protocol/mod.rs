@@ -1,4 +1,4 @@
-//! What a parent and a worker tell each other: one JSON object a line.
+//! Messages between a parent and a worker: one JSON object a line.
 //!
 //! The parent sends [`Request`]s; the worker answers each with one or more [`Reply`]s. Times are in nanoseconds.
 
@@ -286,7 +286,7 @@ pub struct Measured {
     pub taken: Option<Taken>,
     /// The reference kernel's time around the point over its best: 1 on a quiet machine.
     pub slowdown: f64,
-    /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system tells.
+    /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system reports it.
     #[serde(default)]
     pub other_cpu_share: Option<f64>,
     /// How the device said that it was right after the samples, if it says so.

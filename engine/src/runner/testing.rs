@@ -1,4 +1,4 @@
-//! A scripted runner for tests: its workers crash, hang, miscompute and slowdown when a script says so.
+//! A scripted runner for tests: its workers crash, hang, compute something wrong and slow down when a script says so.
 //!
 //! It is a [`WorkerPool`] like the real one, over workers in this process that run no kernel. So everything the
 //! parent does about a lost worker is tested too.
@@ -20,7 +20,7 @@ use crate::measure::check::Comparison;
 use crate::measure::sampling::Taken;
 use crate::protocol::{
     Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, Reply, Request, Reuse, Setup,
-    WholeModelMeasured, WholeModelReady,
+    WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::{Choice, ScheduleSpec, Space};
 use crate::stats::{Nanos, Samples, StopReason, StopRule};
@@ -38,9 +38,14 @@ pub enum WorkerStep<'a> {
         point: &'a MeasureSpec,
     },
     /// Build the whole model.
-    BuildWholeModel,
-    /// Measure it under these conditions.
-    MeasureWholeModel(&'a Conditions),
+    BuildWholeModel(&'a WholeModelSpec),
+    /// Measure it.
+    MeasureWholeModel {
+        /// As it was built.
+        model: &'a WholeModelSpec,
+        /// The conditions.
+        at: &'a Conditions,
+    },
 }
 
 /// What it does.
@@ -125,7 +130,7 @@ struct FakeWorker {
     fake: FakeRunner,
     kernels: HashMap<u64, KernelSpec>,
     programs: HashMap<(String, u64), u64>,
-    whole_model: Option<Graph>,
+    whole_model: Option<WholeModelSpec>,
     /// The server that it is connected to: that of the setup, or another one if that shall be avoided.
     server: Option<String>,
     said: VecDeque<Said>,
@@ -210,16 +215,16 @@ impl FakeWorker {
         self.said.push_back(said);
     }
 
-    fn build_whole_model(&mut self, graph: Graph) {
+    fn build_whole_model(&mut self, spec: &WholeModelSpec) {
         let ready = |wrong| WholeModelReady {
             comparison: comparison(wrong),
             checked_against: "the script".to_owned(),
             agreement: None,
             build_ns: 1_000_000,
         };
-        let said = match self.fake.act(WorkerStep::BuildWholeModel) {
+        let said = match self.fake.act(WorkerStep::BuildWholeModel(spec)) {
             Act::Works { .. } => {
-                self.whole_model = Some(graph);
+                self.whole_model = Some(spec.clone());
                 reply(Reply::WholeModelReady(ready(0)))
             }
             Act::Miscompute => reply(Reply::WholeModelReady(ready(1))),
@@ -230,14 +235,16 @@ impl FakeWorker {
     }
 
     fn measure_whole_model(&mut self, at: &Conditions) {
-        let Some(graph) = &self.whole_model else {
+        let Some(model) = &self.whole_model else {
             let reason = "the whole model was not built".to_owned();
             return self.say(refused(None, Status::Crashed, reason));
         };
-        let said = match self.fake.act(WorkerStep::MeasureWholeModel(at)) {
-            Act::Works { ns, slowdown } => {
-                reply(Reply::WholeModelMeasured(whole_model(graph, ns, slowdown)))
-            }
+        let said = match self.fake.act(WorkerStep::MeasureWholeModel { model, at }) {
+            Act::Works { ns, slowdown } => reply(Reply::WholeModelMeasured(whole_model(
+                &model.graph,
+                ns,
+                slowdown,
+            ))),
             Act::Refuse(status, reason) => reply(refused(None, status, reason)),
             end => last_words(&end),
         };
@@ -268,7 +275,7 @@ impl Transport for FakeWorker {
             Request::Measure(point) => self.measure(point),
             Request::DropWholeModel => self.whole_model = None,
             Request::Drop { ids } => ids.iter().for_each(|id| drop(self.kernels.remove(id))),
-            Request::BuildWholeModel(spec) => self.build_whole_model(spec.graph.clone()),
+            Request::BuildWholeModel(spec) => self.build_whole_model(spec),
             Request::MeasureWholeModel { at, .. } => self.measure_whole_model(at),
             Request::ProfileWholeModel(_) | Request::SideBySide(_) => {
                 let reason = "the script has no whole model".to_owned();

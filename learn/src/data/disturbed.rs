@@ -3,7 +3,7 @@
 use opdata::Row;
 
 /// Leaves the measurements that count: those while nothing else ran are not mixed with others, where there are any.
-/// `disturbed` tells of one whether something else ran, if that is known.
+/// `disturbed` says whether something else ran around one, if that is known.
 pub fn keep_of_use<T>(measurements: &mut Vec<T>, disturbed: impl Fn(&T) -> Option<bool>) {
     let is_quiet = |one: &T| disturbed(one) == Some(false);
     if measurements.iter().any(is_quiet) {

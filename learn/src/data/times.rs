@@ -36,7 +36,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Adds a row's; `model_disturbed` tells whether something else ran while its model did, where that is known.
+    /// Adds a row's; `model_disturbed` says whether something else ran while its model did, where that is known.
     pub(super) fn add(&mut self, row: &Row, time_ns: f64, model_disturbed: Option<bool>) {
         self.inside.extend(in_model_ns(row).map(|ns| Inside {
             ns,
@@ -73,7 +73,7 @@ impl Times {
         Some((low.log2(), high.log2()))
     }
 
-    /// Whether all of those that tell were measured while something else ran.
+    /// Whether all of those with this information were measured while something else ran.
     fn disturbed(&self) -> Option<bool> {
         self.measured
             .iter()

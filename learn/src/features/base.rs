@@ -186,7 +186,7 @@ impl Bases {
         ]
     }
 
-    /// Whether its parts depend on a number of cores or multiprocessors that the machine does not tell.
+    /// Whether its parts depend on a number of cores or multiprocessors that the machine does not report.
     pub fn asks_for_units(&self) -> bool {
         self.pieces.is_some()
     }

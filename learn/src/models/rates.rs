@@ -1,8 +1,8 @@
 //! The estimate whose rates are fitted: time as a sum of what each part of a kernel takes, with coefficients from the
 //! samples at hand.
 //!
-//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs + h·several
-//! + i. The last is the least time of the device, and h the time to start several threads and wait for them. Traffic
+//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs +
+//! h·several + i. The last is the least time of the device, h the time to start several threads and wait for them. Traffic
 //! alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
 //! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic are
 //! the times they take there at best. Then c and d are the factors by which they take longer in fact. Arithmetic times
@@ -161,7 +161,7 @@ impl Rates {
             .sum()
     }
 
-    /// Cores or multiprocessors that the samples fit best with, where the machine does not tell its own number.
+    /// Cores or multiprocessors that the samples fit best with, where the machine does not report its own number.
     pub fn units(&self) -> Option<f64> {
         self.units
     }
@@ -319,7 +319,7 @@ mod tests {
         for (found, wanted) in found.into_iter().zip([2.0, 2.0, 3.0, 20_000.0]) {
             assert!((found / wanted - 1.0).abs() < 0.02, "{rates:?}");
         }
-        // The rates of a machine alone say as much of its own samples, and nothing where they are few.
+        // Rates fitted to one machine alone fit its own samples as well. Where they are few there are none.
         let own = Rates::by_machine(&dataset, &dataset.all());
         assert_eq!(own.len(), 2);
         for sample in &dataset.samples {

@@ -10,7 +10,7 @@ use crate::render;
 use crate::transfer::fit::Machine;
 use crate::transfer::gain::{gain, old_predictions};
 
-/// Adapts a model to a new machine, tells what it brought, and writes the new model if asked to.
+/// Adapts a model to a new machine, prints what that gained, and writes the new model if asked to.
 pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
         opdata::check_output(out)?;

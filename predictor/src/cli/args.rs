@@ -47,7 +47,7 @@ pub enum Command {
     Correlate(CorrelateArgs),
     /// Where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
     Turning(TurningArgs),
-    /// Carries a model over to a new machine by a few measurements there, and tells what that brings.
+    /// Carries a model over to a new machine by a few measurements there, and prints what that gains.
     Adapt(AdaptArgs),
     /// Answers queries from a file of JSON lines with JSON lines, as `serve` answers them.
     Batch(BatchArgs),
@@ -438,7 +438,7 @@ pub struct AdaptArgs {
     /// The model of the old machine; the newest .opm in models/ or here if left out.
     #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
     pub model: Option<PathBuf>,
-    /// How many of the measurements to use; the program chooses which. The others tell the gain.
+    /// How many of the measurements to use; the program chooses which. The others show the gain.
     #[arg(long, default_value_t = 20, value_parser = whole, allow_negative_numbers = true)]
     pub measurements: usize,
     /// The adapted model to write.

@@ -142,7 +142,7 @@ impl Sums {
     }
 }
 
-/// What the points of a block cost as long as their kernels are or are not built.
+/// Costs of a block's points, with their kernels built or still to be built.
 struct Purse<'a> {
     pool: &'a Pool<'a>,
     block: &'a [usize],

@@ -227,7 +227,7 @@ fn kernel(row: &Row) -> (&str, &str) {
     (row.workload_hash.as_deref().unwrap_or_default(), schedule)
 }
 
-/// What tells a point from others of the same machine.
+/// What distinguishes a point from others of the same machine.
 type Key<'a> = ((&'a str, &'a str), Option<u64>, Option<opdata::CacheState>);
 
 fn key(row: &Row) -> Key<'_> {

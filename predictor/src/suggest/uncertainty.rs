@@ -10,7 +10,8 @@ use nalgebra::{Cholesky, DMatrix, DMatrixViewMut};
 use oplearn::models::similarity::Similarity;
 use rayon::prelude::*;
 
-/// Variance that measuring cannot remove, relative to what nothing is known of: noise, and what features do not tell.
+/// Variance that measuring cannot remove, relative to that of a point without any information. It is noise, and effects
+/// that no feature shows.
 const NOISE: f32 = 0.5;
 
 /// The joint uncertainty of some points.

@@ -71,7 +71,7 @@ pub fn old_predictions(
     Ok((old, known))
 }
 
-/// Adapts a model with `measurements` points of a new machine, and tells the errors on the rest.
+/// Adapts a model with `measurements` points of a new machine, and returns the errors on the rest.
 ///
 /// # Errors
 /// There are no more points than that, or XGBoost's library fails.

@@ -132,7 +132,7 @@ pub(super) fn train(
         ("colsample_bytree", "0.7".to_owned()),
         ("min_child_weight", "1".to_owned()),
         ("tree_method", "hist".to_owned()),
-        // Kernels are timed in between: no team of threads is to spin beside them.
+        // Kernels are timed in between, so no threads of XGBoost may spin beside them.
         ("nthread", "1".to_owned()),
         ("verbosity", "0".to_owned()),
         ("seed", (seed & 0x7fff_ffff).to_string()),

@@ -1,4 +1,4 @@
-//! A profile as text, CSV and JSON: the table that TVM's own profiler printed, and what it did not tell.
+//! A profile as text, CSV and JSON: the table that TVM's own profiler printed, and what it left out.
 
 mod csv;
 mod json;

@@ -132,7 +132,7 @@ fn a_whole_model_that_cannot_be_run_costs_no_operator() {
             ..bench.plan()
         };
         let fake = FakeRunner::new(move |step| match step {
-            WorkerStep::BuildWholeModel => act.clone(),
+            WorkerStep::BuildWholeModel(_) => act.clone(),
             _ => Act::takes(1e3),
         });
         let report = bench.run(plan, &fake).unwrap();

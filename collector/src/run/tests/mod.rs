@@ -3,6 +3,7 @@
 mod faults;
 mod order;
 mod resumed;
+mod tuned;
 mod tuner;
 
 use std::path::{Path, PathBuf};

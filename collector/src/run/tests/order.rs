@@ -121,7 +121,7 @@ fn the_whole_model_is_measured_first_and_every_row_knows_its_operators_time_insi
     };
     let out = plan.out.clone();
     let fake = FakeRunner::new(|step| match step {
-        WorkerStep::MeasureWholeModel(_) => Act::takes(10e3),
+        WorkerStep::MeasureWholeModel { .. } => Act::takes(10e3),
         _ => Act::takes(1e3),
     });
     let report = bench.run(plan, &fake).unwrap();

@@ -42,7 +42,7 @@ struct Gpu {
     timer: EventTimer,
     flusher: Flusher,
     reference_kernel: ReferenceKernel,
-    /// Where NVML tells of the GPU.
+    /// NVML's readings of the GPU, where there are any.
     throttling: Option<Throttling<Nvml>>,
 }
 

@@ -1,7 +1,7 @@
 //! `powercap`: energy as the kernel reads it from the processor (RAPL), for the whole machine.
 //!
 //! The counters are of packages, not of threads: what else runs is in them. They change about once a millisecond, so
-//! batches are long, and wrap around at a bound that the kernel tells.
+//! batches are long, and wrap around at a bound that the kernel reports.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

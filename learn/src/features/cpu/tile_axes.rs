@@ -10,7 +10,7 @@ use opdata::{Loop, LoopKind, Row};
 use crate::features::list::Values;
 use crate::features::scale::log;
 
-/// Fills in the features of a schedule on the loops of its row; nothing of rows that do not tell their loops.
+/// Fills in the features of a schedule on the loops of its row; nothing for rows without their loops.
 pub(super) fn describe(values: &mut Values, row: &Row, knobs: &ContractionKnobs) {
     let Some(nest) = &row.loop_nest else { return };
     let of_kind = |kind: LoopKind| nest.0.iter().filter(move |l| l.kind == kind);

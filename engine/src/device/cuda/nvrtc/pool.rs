@@ -156,7 +156,7 @@ impl Drop for Compiler {
     }
 }
 
-/// The first line of a log that tells of an error.
+/// The first line of a log with an error.
 fn first_error(log: &str) -> Option<String> {
     let line = log.lines().find(|line| line.contains("error"))?;
     Some(line.trim().to_owned())

@@ -281,7 +281,7 @@ impl Event {
     }
 }
 
-/// What lets everybody count who is refused, where that needs `kernel.perf_event_paranoid` to be at most `wanted`.
+/// How a user who may not count gets permission, where `kernel.perf_event_paranoid` has to be at most `wanted`.
 pub(in crate::measure::counters) fn permission(wanted: i64) -> String {
     mend(paranoid(), wanted)
 }
