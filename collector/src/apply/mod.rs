@@ -85,6 +85,35 @@ pub struct AppliedModel {
     pub comparison: Option<Comparison>,
 }
 
+impl Applied {
+    /// The same operator with the schedule of another workload.
+    fn with_nearest(&self, entry: Entry) -> Applied {
+        Applied {
+            entry: Some(entry),
+            is_nearest: true,
+            ..self.clone()
+        }
+    }
+
+    /// With the first of the schedules of its workload; and what to try in its place: the others, then the default one.
+    fn among(self, entries: Vec<Entry>) -> (Applied, Vec<Applied>) {
+        let with = |entry| Applied {
+            entry: Some(entry),
+            ..self.clone()
+        };
+        let mut tried = entries.into_iter().map(with);
+        let Some(first) = tried.next() else {
+            return (self, Vec::new());
+        };
+        let default = Applied {
+            takes_default: true,
+            ..first.clone()
+        };
+        let others = tried.chain([default]).collect();
+        (first, others)
+    }
+}
+
 impl AppliedModel {
     /// The share of what `of` counts, from 0 to 1, for which the store has a schedule of the same workload.
     pub fn coverage(&self, of: impl Fn(&Applied) -> f64) -> f64 {
@@ -249,20 +278,7 @@ impl Lookup<'_> {
                 is_nearest: false,
                 takes_default: false,
             };
-            let mut tried: Vec<Applied> = finalists(best)
-                .into_iter()
-                .map(|entry| Applied {
-                    entry: Some(entry),
-                    ..without.clone()
-                })
-                .collect();
-            let default = tried.first().map(|first| Applied {
-                takes_default: true,
-                ..first.clone()
-            });
-            tried.extend(default);
-            let mut tried = tried.into_iter();
-            anyhow::Ok((tried.next().unwrap_or(without), tried.collect()))
+            anyhow::Ok(without.among(finalists(best)))
         };
         imported.graph.operators.iter().map(&mut of).collect()
     }
@@ -429,6 +445,60 @@ fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleS
 mod tests {
     use super::*;
     use crate::store::testing::entry;
+
+    fn operator() -> Applied {
+        Applied {
+            name: "dense".to_owned(),
+            workload: "w".to_owned(),
+            count: 1,
+            flops: 1,
+            in_model_ns: None,
+            entry: None,
+            is_nearest: false,
+            takes_default: false,
+        }
+    }
+
+    /// What an operator ends with, and notes, where `time` is that inside the model of what it tries.
+    fn chosen(
+        (own, others): (Applied, Vec<Applied>),
+        time: impl Fn(&Applied) -> anyhow::Result<f64>,
+    ) -> (Applied, usize) {
+        let (mut operators, mut notes) = ([own], 0);
+        let measure = &mut |tried: &[Applied]| {
+            let ns = time(&tried[0])?;
+            anyhow::Ok((ns, vec![Some(ns)]))
+        };
+        in_model::choose(&mut operators, &[others], measure, &mut |_| notes += 1).unwrap();
+        let [operator] = operators;
+        (operator, notes)
+    }
+
+    #[test]
+    fn the_default_schedule_is_taken_where_it_is_faster_and_the_stores_is_kept_beside_it() {
+        let known = vec![entry("a", 1, 5.0), entry("a", 2, 6.0)];
+        let (own, others) = operator().among(known);
+        let tried: Vec<bool> = others.iter().map(|o| o.takes_default).collect();
+        assert_eq!(tried, [false, true]);
+        let time = |o: &Applied| Ok(if o.takes_default { 50.0 } else { 100.0 });
+        let (operator, _) = chosen((own, others), time);
+        assert!(operator.takes_default && operator.entry.is_some() && !operator.is_nearest);
+    }
+
+    #[test]
+    fn another_workloads_schedule_is_taken_if_it_is_faster_and_one_that_fails_is_not() {
+        let (own, mut others) = operator().among(Vec::new());
+        assert!(own.entry.is_none() && others.is_empty());
+        others
+            .extend([entry("near", 1, 6.0), entry("broken", 1, 1.0)].map(|e| own.with_nearest(e)));
+        let (operator, notes) = chosen((own, others), |o| match &o.entry {
+            None => Ok(100.0),
+            Some(entry) if entry.time_ns > 1.0 => Ok(10.0 * entry.time_ns),
+            Some(_) => bail!("does not build"),
+        });
+        assert!(operator.is_nearest);
+        assert_eq!((operator.entry.unwrap().time_ns, notes), (6.0, 1));
+    }
 
     #[test]
     fn finalists_are_of_each_state_of_the_caches() {

@@ -52,11 +52,7 @@ pub(super) fn fill(
             .filter(|entry| entry.key.threads == threads);
         let fits = |entry: &Entry| grid.point_of(&entry.choice).is_some();
         if let Some(entry) = near.into_iter().find(fits) {
-            others[o].push(Applied {
-                entry: Some(entry),
-                is_nearest: true,
-                ..operators[o].clone()
-            });
+            others[o].push(operators[o].with_nearest(entry));
         }
     }
     Ok(())

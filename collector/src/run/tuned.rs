@@ -262,8 +262,12 @@ pub(crate) fn compare(
         };
         for operator in tuned.iter().filter(own) {
             let known = known.entry(&operator.symbol).or_default();
-            known.push(operator.spec.clone());
-            known.extend(operator.others.iter().cloned());
+            for spec in [&operator.spec].into_iter().chain(&operator.others) {
+                // Another state of the caches may have the same finalists.
+                if !known.contains(spec) {
+                    known.push(spec.clone());
+                }
+            }
         }
         let symbols: Vec<&str> = known.keys().copied().collect();
         let known = known.into_values().map(|mut all| (all.remove(0), all));

@@ -164,8 +164,8 @@ pub(super) fn measure(
     times
 }
 
-/// Half of the median's interval over the median beyond which a whole model was disturbed. With several threads, a
-/// process that takes one core for a moment stops all of them.
+/// A whole model counts as measured under interference if half of the median's interval exceeds this share of the median.
+/// With several threads, a process that takes one core for a moment stops all of them.
 const STEADY: f64 = 0.05;
 
 /// Interference in a result; up to 1 is good enough. It shows in the spread of the samples and in the slowdown of the

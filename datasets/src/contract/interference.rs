@@ -1,4 +1,4 @@
-//! What rows say of interference, and the bounds beyond which a measurement counts as disturbed.
+//! What rows say of interference, and the bounds from which on it counts.
 //!
 //! Interference is whatever else runs: other processes, and other virtual machines on the same processors. A row has two
 //! signs of it. The *slowdown* (column `drift_ratio`) is the time of a reference kernel around the point over its time on

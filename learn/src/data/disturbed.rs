@@ -2,8 +2,8 @@
 
 use opdata::Row;
 
-/// Leaves the measurements that count: those while nothing else ran are not mixed with others, where there are any.
-/// `disturbed` says whether something else ran around one, if that is known.
+/// Keeps only the measurements without interference, if there are any. `disturbed` says whether a measurement was under
+/// interference; none where that is not known.
 pub fn keep_of_use<T>(measurements: &mut Vec<T>, disturbed: impl Fn(&T) -> Option<bool>) {
     let is_quiet = |one: &T| disturbed(one) == Some(false);
     if measurements.iter().any(is_quiet) {

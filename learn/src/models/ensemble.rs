@@ -59,9 +59,9 @@ const ASKED: usize = 32;
 
 impl Ensemble {
     /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once on a CPU,
-    /// a single disturbed time then has much weight. There the second ones learn from times smoothed by the first ones'
-    /// important features. Graded times and those of GPUs are steady enough as they are, and smoothing would blur what
-    /// tells operators apart.
+    /// a single time under interference has much weight. There the second training learns from times smoothed by the
+    /// features that the first found important. Graded times and those of GPUs are steady enough as they are. Smoothing
+    /// would blur the differences between operators.
     ///
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.

@@ -1,9 +1,9 @@
 //! Cycles of a GPU kernel, wave by wave, for the estimate `steps`.
 //!
 //! A multiprocessor takes as many blocks at once as it has room for. Together they take the time in which it issues the
-//! instructions of all their warps. None takes less than its instructions one after the other, each of which waits for
-//! the one before. So few and small blocks leave a multiprocessor idle however much they compute. What all blocks read
-//! from global memory has to come through the second-level cache. The constants are of a nominal device, chosen on
+//! instructions of all their warps. A block takes at least the latency of its instructions one after the other. So few
+//! and small blocks leave a multiprocessor idle however much they compute. All reads from global memory go through the
+//! second-level cache. The constants are of a nominal device, chosen on
 //! `opbench-cuda` (for products) and on a log of ResNet-18. The number of its multiprocessors is the machine's, or
 //! fitted (`models::rates`).
 

@@ -71,8 +71,8 @@ impl Product<'_> {
             let groups = self.vectors / self.blocks;
             each(LoopKind::Parallel, self.batch * groups * tiles, |task| {
                 // Channels outermost: a thread reads the weights that it has transformed, and transforms its own sums back.
-                // On cores without a common cache resnet-18 takes 18.2 ms so, 20.2 with the products outermost; with one,
-                // 12.0 and 11.7 (two threads of a Zen 4, 2026-11-26).
+                // resnet-18 takes 18.2 ms on two cores without a common cache, and 12.0 ms on two with one. With the
+                // batch outermost it takes 20.2 and 11.7 ms (Zen 4, 2026-11-26).
                 let (of_batch, tile) = task.divided(tiles)?;
                 let (group, batch) = of_batch.divided(self.batch)?;
                 let sums = vectors("sums", width * self.blocks, self.lanes)?;
