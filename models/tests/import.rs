@@ -113,10 +113,27 @@ fn resnet18_imports_once_and_then_comes_from_the_cache() {
     ));
 }
 
+/// Multiply-adds of a model from which on its import is slow to test: most of it is the check of the import.
+const LARGE: u64 = 1_500_000_000;
+
 #[test]
-fn every_model_of_the_registry_imports_and_costs_what_is_published() {
+fn small_models_of_the_registry_import_and_cost_what_is_published() {
+    import_and_cost(|macs| macs < LARGE);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn large_models_of_the_registry_import_and_cost_what_is_published() {
+    import_and_cost(|macs| macs >= LARGE);
+}
+
+/// Imports the models of the registry whose multiply-adds are `of_interest`.
+fn import_and_cost(of_interest: impl Fn(u64) -> bool) {
     let bench = Bench::new();
     for model in &bench.registry.models {
+        if !of_interest(model.macs.unwrap()) {
+            continue;
+        }
         let graph = bench.local(&model.name).graph;
         let contractions = graph.operators.iter().filter(|o| o.kind.is_contraction());
         let flops: u64 = contractions.map(|o| o.count * o.flops).sum();

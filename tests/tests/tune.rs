@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use e2e::Bench;
+use e2e::{Bench, Outcome};
 use opdata::{Status, read_rows};
 use serde_json::Value;
 
@@ -22,6 +22,14 @@ const TUNE: [&str; 10] = [
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
+}
+
+/// The model of [`TUNE`] with the schedules of a store, measured shortly.
+fn apply(bench: &Bench, store: &str, more: &[&str]) -> Value {
+    let model = ["apply", "--modelname", "mlp", "--threads", "1", "--json"];
+    let mut command = bench.command([&model[..], &["--store", store], more].concat());
+    command.env("OPCOLLECT_BUDGET", "20ms");
+    json(Outcome::of(command).done())
 }
 
 #[test]
@@ -94,15 +102,6 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
         .run(&["best", "abacus", "--store", "s.sqlite"])
         .failed(2, &["no operator, kind, model or workload abacus"]);
 
-    let apply = [
-        "apply",
-        "--modelname",
-        "mlp",
-        "--threads",
-        "1",
-        "--store",
-        "s.sqlite",
-    ];
     let files = [
         "--library",
         "mlp.so",
@@ -110,10 +109,8 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
         "mlp.json",
         "--database",
         "db",
-        "--json",
     ];
-    let applied = bench.run(&[&apply[..], &files].concat());
-    let applied = json(applied.done());
+    let applied = apply(&bench, "s.sqlite", &files);
     assert_eq!(applied["coverage_calls"], 1.0);
     assert!(applied["latency_ns"].as_f64().unwrap() > 0.0);
     let imports = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/imports");
@@ -144,8 +141,7 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
     };
     let back = databases("db", "u.sqlite");
     assert_eq!(back["better"], 4 - left_out, "{back:#}");
-    let covered = bench.run(&[&apply[..5], &["--store", "u.sqlite", "--json"]].concat());
-    let covered = json(covered.done());
+    let covered = apply(&bench, "u.sqlite", &[]);
     let share = covered["coverage_calls"].as_f64().unwrap();
     assert!((0.5..=1.0).contains(&share), "{covered:#}");
     std::fs::create_dir(bench.path().join("mixed")).unwrap();
@@ -204,8 +200,7 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
     bench
         .run(&["store", "import", "newer.jsonl", "--store", "t.sqlite"])
         .done();
-    let applied = bench.run(&[&apply[..5], &["--store", "t.sqlite", "--json"]].concat());
-    assert_eq!(json(applied.done())["coverage_calls"], 1.0);
+    assert_eq!(apply(&bench, "t.sqlite", &[])["coverage_calls"], 1.0);
 }
 
 /// What a user of the wheel does with the files.
@@ -251,17 +246,7 @@ fn tvms_evolutionary_search_is_a_tuner() {
         .filter(|row| row.schedule_space.as_deref() == Some("trace"))
         .filter(|row| row.status == Status::Measured);
     assert!(traces.count() > 20, "{} rows", rows.len());
-    let apply = [
-        "apply",
-        "--modelname",
-        "mlp",
-        "--threads",
-        "1",
-        "--store",
-        "s.sqlite",
-        "--json",
-    ];
-    assert_eq!(json(bench.run(&apply).done())["coverage_calls"], 1.0);
+    assert_eq!(apply(&bench, "s.sqlite", &[])["coverage_calls"], 1.0);
 }
 
 #[test]

@@ -78,7 +78,9 @@ impl Collector<'_, '_> {
         proposer: &mut dyn Proposer,
     ) -> Result<bool> {
         while self.stop.due(self.clock).is_none() {
+            let begun = self.clock.now();
             let candidates = proposer.propose(BATCH);
+            self.took("propose", begun);
             if candidates.is_empty() {
                 return Ok(true);
             }
@@ -97,7 +99,9 @@ impl Collector<'_, '_> {
             if proposer.decides_by_outcomes() {
                 let outcomes: Vec<Outcome> =
                     jobs.iter().flat_map(|job| self.outcomes(job)).collect();
+                let begun = self.clock.now();
                 proposer.observe(&outcomes);
+                self.took("propose", begun);
             }
         }
         Ok(false)
