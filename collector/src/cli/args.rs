@@ -436,7 +436,7 @@ pub struct DoctorArgs {
     /// Key of the servers
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// What will be compiled for it
+    /// Target that will be compiled for that machine
     #[arg(long, value_name = "TARGET", value_parser = Suggest::targets())]
     pub target: Option<String>,
     /// Time for the samples of one rate of --calibrate
@@ -449,7 +449,8 @@ pub struct DoctorArgs {
     pub budget: Option<String>,
 }
 
-/// The parser. The help of each flag that is a setting ends with the default that the table of settings has.
+/// The parser. The help of each flag that is a setting ends with the default that the table of settings has, unless the
+/// command has a default of its own.
 pub fn command() -> clap::Command {
     with_defaults(Cli::command())
 }
@@ -460,15 +461,20 @@ fn with_defaults(command: clap::Command) -> clap::Command {
         let default = setting
             .filter(|s| s.arity != Arity::Switch)
             .and_then(|s| s.default);
-        match (default, arg.get_help()) {
-            (Some(default), Some(help)) => {
-                let help = format!("{help} [default: {default}]");
-                arg.help(help)
+        let help = arg.get_help().map(ToString::to_string);
+        match (default, help) {
+            (Some(default), Some(help)) if !has_own_default(&arg, &help) => {
+                arg.help(format!("{help} [default: {default}]"))
             }
             _ => arg,
         }
     };
     command.mut_args(shown).mut_subcommands(with_defaults)
+}
+
+/// Whether a flag's default does not come from the table of settings.
+fn has_own_default(arg: &clap::Arg, help: &str) -> bool {
+    help.contains("[default: ") || !arg.get_default_values().is_empty()
 }
 
 #[cfg(test)]
@@ -495,6 +501,23 @@ mod tests {
                 assert!(help.ends_with(&shown), "--{}: {help}", setting.key);
             }
         }
+    }
+
+    #[test]
+    fn no_flag_shows_two_defaults() {
+        fn check(command: &mut clap::Command) {
+            let name = command.get_name().to_owned();
+            for arg in command.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                let shown = help.matches("[default: ").count();
+                let is_added =
+                    !arg.get_default_values().is_empty() && !arg.is_hide_default_value_set();
+                let defaults = shown + usize::from(is_added);
+                assert!(defaults <= 1, "{name} --{}: {help}", arg.get_id());
+            }
+            command.get_subcommands_mut().for_each(check);
+        }
+        check(&mut command());
     }
 
     #[test]

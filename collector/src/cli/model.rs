@@ -11,7 +11,7 @@ pub struct ModelArgs {
     /// Where the model comes from
     #[arg(long, value_name = "SOURCE", value_parser = Suggest(opmodels::sources::names()))]
     pub modelsource: Option<String>,
-    /// A name of `list models`, the path of an ONNX file, or an operator of `list ops`
+    /// A name of `list models`, of transformers or of torch, the path of a model's file, or an operator of `list ops`
     #[arg(long, value_name = "NAME")]
     pub modelname: Option<String>,
     /// Batch size [default: the model's own, 1 for those of `list models`]

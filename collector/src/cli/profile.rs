@@ -75,16 +75,16 @@ pub struct StepArgs {
     /// Runs before the first cycle
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = runs_from(0))]
     pub skip_first: u32,
-    /// Runs at the beginning of a cycle that are not watched
+    /// Runs at the start of each cycle without the profiler
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = runs_from(0))]
     pub wait: u32,
-    /// Runs behind those that are watched and dropped
+    /// Runs after those with the profiler on, whose times are dropped
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs_from(0))]
     pub warmup: u32,
-    /// Runs behind those that are recorded
+    /// Runs after the warm-up, which are recorded
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = runs_from(1))]
     pub active: u32,
-    /// Cycles, each with a table, a trace and a file of its own
+    /// Number of cycles; each has a table, a trace and a file of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs_from(1))]
     pub repeat: u32,
 }
@@ -93,10 +93,10 @@ pub struct StepArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Table")]
 pub struct ShownArgs {
-    /// What calls are put together by
+    /// How calls are grouped into lines
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Grouping::Operator)]
     pub group_by: Grouping,
-    /// What lines are sorted by
+    /// What the lines are sorted by
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Sorting::SelfTime)]
     pub sort: Sorting,
     /// Show the first N lines only

@@ -53,7 +53,7 @@ pub enum StoreCommand {
     },
     /// Write all schedules as JSON lines
     Export {
-        /// The file
+        /// The file to write
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
         /// The store.

@@ -152,13 +152,13 @@ pub struct EvalArgs {
     /// 5-fold-workloads. Workloads held out one by one take a training each.
     #[arg(long, default_value = "5-fold-workloads")]
     pub split: Split,
-    /// The model.
+    /// The kind of model.
     #[arg(long, default_value = "ensemble", value_parser = model_kinds())]
     pub model: ModelKind,
     /// Evaluate a ranker (rank:pairwise) beside the model.
     #[arg(long)]
     pub ranker: bool,
-    /// Level of the intervals.
+    /// Confidence level of the intervals.
     #[arg(long, default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
     pub level: f64,
     /// Shares of the training data for a learning curve, e.g. 0.1,0.3,1.
@@ -178,7 +178,7 @@ pub struct EvalArgs {
     /// by, e.g. 0,10,20,50,100. Reported beside the model as it is and one of the measurements alone.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole, allow_negative_numbers = true)]
     pub measurements: Vec<usize>,
-    /// Workloads to list.
+    /// Number of workloads to list.
     #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub workloads: usize,
     /// Print one JSON object.
@@ -200,7 +200,7 @@ pub struct TrainArgs {
     /// The kind of device, where the rows are of several: cpu, cuda, pynq or tpu.
     #[arg(long)]
     pub device: Option<DeviceKind>,
-    /// Seed of calibration and trees.
+    /// Seed of the random choices.
     #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
     /// Print one JSON object.
@@ -220,7 +220,7 @@ pub struct UsingArgs {
     /// The machine, where the model knows several.
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
-    /// Level of the intervals.
+    /// Confidence level of the intervals.
     #[arg(long, default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
     pub level: f64,
     /// Print JSON.
@@ -239,7 +239,7 @@ pub struct QueryArgs {
     /// Shape of its input, e.g. 1x64x56x56.
     #[arg(long)]
     pub input: Dims,
-    /// Shape of its output, e.g. 1x64x112x112: of resize, slice, concat and others that it does not follow from the input of.
+    /// Shape of its output, e.g. 1x64x112x112, where the input does not determine it (resize, slice, concat).
     #[arg(long)]
     pub output: Option<Dims>,
     /// Window, e.g. 3x3.
@@ -251,7 +251,7 @@ pub struct QueryArgs {
     /// Strides, e.g. 2x2.
     #[arg(long)]
     pub stride: Option<Dims>,
-    /// Padding on each side, e.g. 1x1; what keeps the extent if left out.
+    /// Padding on each side, e.g. 1x1; if left out, the one that keeps the extent.
     #[arg(long)]
     pub padding: Option<Dims>,
     /// Groups of a grouped convolution.
@@ -293,7 +293,7 @@ pub struct PredictArgs {
     /// Sequence length, for models that have one.
     #[arg(long, allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
-    /// Operators to list.
+    /// Number of operators to list.
     #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub operators: usize,
     /// Give reasons and nearest measured rows for each operator.
@@ -336,7 +336,7 @@ pub struct PlaceArgs {
     /// Longest search for the optimum.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = budget)]
     pub time_limit: Duration,
-    /// Seed of the starts at random.
+    /// Seed of the random starts.
     #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
     /// Write Gantt charts (SVG) and traces for Perfetto into this folder.
@@ -389,13 +389,13 @@ pub struct ScheduleArgs {
 pub struct CorrelateArgs {
     #[command(flatten)]
     pub data: DataArgs,
-    /// What factors are set against: the time, or the time over a roofline estimate.
+    /// What factors are correlated with: the time, or the time over a roofline estimate.
     #[arg(long, default_value = "rate", value_parser = against())]
     pub against: Against,
-    /// Factors of each kind to list.
+    /// Number of factors to list, for each kind of operator.
     #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub factors: usize,
-    /// Strongest factors of each kind to give a partial dependence for.
+    /// Number of factors with a partial dependence, the strongest of each kind.
     #[arg(long, default_value_t = 0, value_parser = whole, allow_negative_numbers = true)]
     pub partial: usize,
     /// Folder for plots (SVG) of the partial dependences.
@@ -492,7 +492,7 @@ pub struct SuggestArgs {
     /// Sequence length, for models that have one.
     #[arg(long, allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
-    /// Points at most.
+    /// Most points to choose.
     #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
     pub count: Option<NonZeroUsize>,
     /// A trained model to ask instead of training one on the rows.
@@ -501,7 +501,7 @@ pub struct SuggestArgs {
     /// The plan to write; with several models, one for each beside it.
     #[arg(long, short, value_name = "PLAN.toml")]
     pub out: PathBuf,
-    /// Seed of trees and blocks.
+    /// Seed of the random choices.
     #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
     /// Print one JSON object.
