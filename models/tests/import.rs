@@ -122,7 +122,7 @@ fn small_models_of_the_registry_import_and_cost_what_is_published() {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes two minutes"]
 fn large_models_of_the_registry_import_and_cost_what_is_published() {
     import_and_cost(|macs| macs >= LARGE);
 }

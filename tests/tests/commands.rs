@@ -5,11 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use e2e::Bench;
+use e2e::predict::json;
 use serde_json::Value;
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
-}
 
 /// Texts under `key` in each object of a list.
 fn texts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {

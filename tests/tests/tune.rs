@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use e2e::predict::json;
 use e2e::{Bench, Outcome};
 use opdata::{Status, read_rows};
 use serde_json::Value;
@@ -19,10 +20,6 @@ const TUNE: [&str; 10] = [
     "--iftune=true",
     "--whole-model=skip",
 ];
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
-}
 
 /// The model of [`TUNE`] with the schedules of a store, measured shortly.
 fn apply(bench: &Bench, store: &str, more: &[&str]) -> Value {

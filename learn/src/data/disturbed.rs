@@ -2,8 +2,8 @@
 
 use opdata::Row;
 
-/// Keeps only the measurements without interference, if there are any. `disturbed` says whether a measurement was under
-/// interference; none where that is not known.
+/// Keeps only the measurements without interference, if there are any. `disturbed` returns whether there
+/// was interference, or `None` if that is unknown.
 pub fn keep_of_use<T>(measurements: &mut Vec<T>, disturbed: impl Fn(&T) -> Option<bool>) {
     let is_quiet = |one: &T| disturbed(one) == Some(false);
     if measurements.iter().any(is_quiet) {

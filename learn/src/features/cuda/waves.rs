@@ -3,9 +3,8 @@
 //! A multiprocessor takes as many blocks at once as it has room for. Together they take the time in which it issues the
 //! instructions of all their warps. A block takes at least the latency of its instructions one after the other. So few
 //! and small blocks leave a multiprocessor idle however much they compute. All reads from global memory go through the
-//! second-level cache. The constants are of a nominal device, chosen on
-//! `opbench-cuda` (for products) and on a log of ResNet-18. The number of its multiprocessors is the machine's, or
-//! fitted (`models::rates`).
+//! second-level cache. The constants are of a nominal device, chosen on `opbench-cuda` (for products) and on a log of
+//! ResNet-18. The number of its multiprocessors is the machine's, or fitted (`models::rates`).
 
 use crate::features::cuda::describe::occupancy;
 use crate::features::cuda::nest::{GpuNest, Template};
