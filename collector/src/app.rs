@@ -1,4 +1,4 @@
-//! Carries out what the command line asked for: one function for each action, each ending in an exit code.
+//! Performs the action of the command line: one function for each action, each returning an exit code.
 //!
 //! Data goes to standard output, progress and warnings to standard error. Errors carry the exit code of the program.
 
@@ -49,7 +49,7 @@ mod vta;
 pub struct AppError {
     /// The exit code.
     pub exit: Exit,
-    /// What, where, and what to do.
+    /// The error with its place and its remedy.
     pub source: anyhow::Error,
 }
 
@@ -72,7 +72,7 @@ impl<E: Into<anyhow::Error>> From<E> for AppError {
 /// Carries out an action.
 ///
 /// # Errors
-/// It cannot be done; a run whose points failed is no error but has an exit code of its own.
+/// Fails if the action cannot be performed. A run with failed points is no error, but has an exit code of its own.
 pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
     let view = invocation.view;
     match invocation.action {
@@ -359,7 +359,7 @@ fn show_list(listing: &Listing<'_>, view: View) -> Result<Exit, AppError> {
     show(view, |style| listing.text(style), || listing.json())
 }
 
-/// Prints data in the form asked for.
+/// Prints data in the requested form.
 fn show<J: Display>(
     view: View,
     text: impl FnOnce(Style) -> String,

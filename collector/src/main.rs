@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             cores: Cores::read(&Root::system()).usable(),
             now: opdata::Timestamp::now(),
         },
-        // Where there is no installation, no sweep is found, and only what needs one complains.
+        // Without an installation, no sweep is found, and only actions that need one fail.
         sweeps: Home::find().map_or_else(|_| "configs/sweeps".into(), |home| home.sweeps()),
     };
     let exit = match cli::parse(process) {

@@ -14,7 +14,7 @@ use tvm_bridge::{IrModule, Target};
 /// Name of the Relax function that calls the operators.
 const MAIN: &str = "main";
 
-/// What one operator is made of.
+/// The code of one operator.
 #[derive(Debug)]
 pub struct OperatorIr {
     /// Its symbol in the module.

@@ -1,6 +1,6 @@
 //! How composite operators come apart, source by source: `opcollect list patterns`.
 //!
-//! Nothing here knows what an operator consists of: each form is imported, and the import is asked.
+//! Nothing here knows the steps of a composite: each form is imported, and its steps are read from the import.
 
 use std::path::Path;
 
@@ -15,11 +15,11 @@ use opreport::Progress;
 pub struct Expanded {
     /// The form.
     pub pattern: Pattern,
-    /// What became of it, or which extra its source lacks here.
+    /// The steps, or the extra that its source lacks here.
     pub outcome: Result<Expansion, String>,
 }
 
-/// What became of a form.
+/// The steps that a form becomes.
 #[derive(Debug)]
 pub struct Expansion {
     /// Up to the Relax operators.
@@ -41,7 +41,7 @@ impl Expansion {
     }
 }
 
-/// Imports every form; the cache makes that cheap from the second time on.
+/// Imports every form; the cache makes that fast from the second time on.
 ///
 /// # Errors
 /// The list of forms cannot be read, or a form cannot be imported for another reason than a missing extra.

@@ -1,4 +1,4 @@
-//! What a finished (or interrupted) run reports, as plain data, and the sums made of it.
+//! The report of a finished (or interrupted) run as plain data, and sums over it.
 //!
 //! The run fills [`RunReport`]; the text and JSON renderings read it and compute nothing that is
 //! not computed here. A number that was not measured is `None`, never 0.
@@ -28,11 +28,11 @@ pub struct RunReport {
     pub run_id: String,
     /// Finished or interrupted.
     pub state: RunState,
-    /// What was asked for.
+    /// The requested model.
     pub model: ImportRequest,
     /// Samples at once, as imported.
     pub batch: u64,
-    /// What it was compiled for, e.g. `llvm -mcpu=znver5`.
+    /// The target of the compiler, e.g. `llvm -mcpu=znver5`.
     pub target: String,
     /// Model name of the CPU.
     pub cpu: String,
@@ -44,15 +44,15 @@ pub struct RunReport {
     pub whole_model: Vec<WholeModelReport>,
     /// Counters that were asked for by name, as `--counters` takes them.
     pub counters: Vec<String>,
-    /// What the imports' outputs were compared with, each text once.
+    /// References of the imports' outputs, each text once.
     pub import_checks: Vec<String>,
-    /// What tuning came to, import by import; empty without it.
+    /// Results of the tuning, import by import; empty without it.
     pub tuned: Vec<TunedReport>,
     /// Points of the plan that have no row yet; above 0 only for runs that were stopped.
     pub left: u64,
-    /// What the reader should know: doubts about the machine or the plan.
+    /// Warnings: doubts about the machine or the plan.
     pub warnings: Vec<String>,
-    /// How long the run took, in nanoseconds.
+    /// Duration of the run, in nanoseconds.
     pub wall_ns: u64,
 }
 
@@ -79,14 +79,14 @@ pub struct OperatorReport {
     pub bytes_written: u64,
     /// The points of its default schedule.
     pub points: Vec<PointReport>,
-    /// What became of its other schedules, one entry for each of the conditions; empty without a sweep.
+    /// Results of its other schedules, one entry for each set of conditions; empty without a sweep.
     pub swept: Vec<SweptReport>,
 }
 
 /// The schedules of a sweep of one operator, measured under the same conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweptReport {
-    /// What they were measured at.
+    /// The conditions of the measurement.
     pub conditions: Conditions,
     /// Schedules with a time.
     pub measured: u64,
@@ -126,11 +126,11 @@ pub struct Best {
 /// One point: an operator under certain conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PointReport {
-    /// What it was measured at.
+    /// The conditions of the measurement.
     pub conditions: Conditions,
     /// How it ended.
     pub outcome: PointOutcome,
-    /// What was counted, by `source:name`.
+    /// The counts, by `source:name`.
     pub counts: BTreeMap<String, f64>,
 }
 
@@ -155,7 +155,7 @@ pub enum PointOutcome {
     },
 }
 
-/// What the largest kernel of a compiled operator takes of its device; empty for the host's own code.
+/// The device's resources that the largest kernel of a compiled operator needs; empty for host code.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ResourcesReport {
     /// Kernels that a call starts.
@@ -172,7 +172,7 @@ pub struct ResourcesReport {
     pub spill_bytes_per_thread: Option<u64>,
     /// Theoretical occupancy (0 to 1).
     pub occupancy: Option<f64>,
-    /// What bounds it.
+    /// The resource that bounds it.
     pub occupancy_limiter: Option<String>,
 }
 
@@ -212,7 +212,7 @@ impl TimeReport {
 /// A run of the whole model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeModelReport {
-    /// What it was run at; the caches are as the model leaves them.
+    /// The conditions of the run; the caches are as the model leaves them.
     pub conditions: Conditions,
     /// How it ended.
     pub outcome: ModelOutcome,
@@ -237,7 +237,7 @@ pub enum ModelOutcome {
 pub struct ModelTiming {
     /// End-to-end latency.
     pub time: TimeReport,
-    /// What its output was compared with, e.g. `light_resnet50_output_0.pb`.
+    /// The reference of its output, e.g. `light_resnet50_output_0.pb`.
     pub checked_against: String,
     /// Sum over all operator calls inside one run, in nanoseconds, by the instrument hook.
     pub instrumented_sum_ns: Option<f64>,
@@ -272,7 +272,7 @@ impl Latency {
     }
 }
 
-/// How many points there are, by how they ended.
+/// Number of points, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All points of operators.
@@ -297,7 +297,7 @@ impl Counts {
 /// The sums over all operators under the same conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadTotals<'a> {
-    /// What was measured at.
+    /// The conditions of the measurement.
     pub conditions: &'a Conditions,
     /// Sum of count × median over the measured operators; `None` when none is.
     pub operators_sum_ns: Option<f64>,
@@ -338,7 +338,7 @@ impl ThreadTotals<'_> {
 }
 
 impl RunReport {
-    /// Operators of the model, however many architectures they were compiled for.
+    /// Number of the model's operators, counted once for all architectures.
     pub fn operator_count(&self) -> u64 {
         let first = self.operators.first().map(|o| &o.architecture);
         let of_first = |o: &&OperatorReport| Some(&o.architecture) == first;
@@ -468,7 +468,7 @@ impl OperatorReport {
         self.points.iter().find(|point| point.conditions == *at)
     }
 
-    /// What became of a sweep's schedules under these conditions.
+    /// Results of a sweep's schedules under these conditions.
     pub fn swept(&self, at: &Conditions) -> Option<&SweptReport> {
         self.swept.iter().find(|s| s.conditions == *at)
     }
@@ -502,7 +502,7 @@ impl OperatorReport {
     }
 }
 
-/// Shapes of what an operator reads, e.g. `1x64x56x56;4x64x3x3x16`.
+/// Shapes of an operator's inputs, e.g. `1x64x56x56;4x64x3x3x16`.
 pub(crate) fn read_shapes(operator: &Operator) -> String {
     let shapes: opdata::Shapes = operator
         .args

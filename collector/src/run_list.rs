@@ -11,10 +11,10 @@ use serde::Serialize;
 pub struct ListedRun {
     /// Its folder.
     pub path: PathBuf,
-    /// What its user calls it.
+    /// The user's label.
     #[serde(flatten)]
     pub label: RunLabel,
-    /// The model, as it was asked for.
+    /// The model, as requested.
     pub model: Option<String>,
     /// The target, as `--target` takes it.
     pub target: Option<String>,
@@ -24,11 +24,11 @@ pub struct ListedRun {
     pub planned: u64,
     /// Points with a row.
     pub rows: u64,
-    /// What became of it.
+    /// The outcome.
     pub verdict: RunVerdict,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RunVerdict {
@@ -51,7 +51,7 @@ pub enum RunVerdict {
 /// The runs below a folder, the newest first; with a tag, those that have it.
 ///
 /// # Errors
-/// There is no run, or a folder cannot be read.
+/// Fails if there is no run, or if a folder cannot be read.
 pub fn list(folder: &Path, tag: Option<&str>) -> opdata::Result<Vec<ListedRun>> {
     let runs = all_runs(folder)?.into_iter();
     let listed = runs.map(|(path, manifest)| match manifest {

@@ -9,7 +9,7 @@ pub struct TunerName {
     pub name: &'static str,
     /// Other names of it.
     pub aliases: &'static [&'static str],
-    /// What it does, in a few words.
+    /// A description in a few words.
     pub about: &'static str,
     /// Whether it learns with XGBoost's library.
     pub learns: bool,

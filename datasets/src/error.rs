@@ -17,7 +17,7 @@ pub struct InvalidRow {
     pub row_id: String,
     /// The column at fault.
     pub column: &'static str,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub detail: String,
 }
 
@@ -35,7 +35,7 @@ pub enum Error {
     NoSuchRun {
         /// The word.
         word: String,
-        /// Where runs were looked for.
+        /// The folder that was searched for runs.
         folder: PathBuf,
     },
     /// The disk (or quota) is full. Rows written before are whole.
@@ -53,7 +53,7 @@ pub enum Error {
     /// The user may not read or write there.
     #[error("no permission to {action} {}; change its mode or owner, or choose another folder", path.display())]
     Permission {
-        /// What was tried: `read`, `write`, `create`.
+        /// The action that failed: `read`, `write`, `create`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum Error {
     /// Any other failure of the operating system.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: `read`, `write`, `create`.
+        /// The action that failed: `read`, `write`, `create`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -91,11 +91,11 @@ pub enum Error {
     Cell {
         /// The file.
         path: PathBuf,
-        /// The line the row begins on, or its number in a Parquet file; both from 1.
+        /// The line that the row begins on, or its number in a Parquet file; both from 1.
         line: u64,
         /// The column.
         column: String,
-        /// What is wrong, with the offending text.
+        /// Description of the fault, with the offending text.
         detail: String,
     },
     /// A row that cannot be taken apart into cells.
@@ -103,12 +103,12 @@ pub enum Error {
     Record {
         /// The file.
         path: PathBuf,
-        /// The line the row begins on, from 1.
+        /// The line that the row begins on, from 1.
         line: u64,
-        /// What is wrong.
+        /// Description of the fault.
         detail: String,
     },
-    /// The columns are not those of the schema.
+    /// The columns differ from the schema's.
     #[error("{}: not the columns of schema version {SCHEMA_VERSION}: {}", path.display(), columns_detail(missing, unknown))]
     Header {
         /// The file.
@@ -157,9 +157,9 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         detail: String,
-        /// What to do.
+        /// How to mend it.
         fix: &'static str,
     },
     /// A manifest of another format.
@@ -177,7 +177,7 @@ pub enum Error {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with the record.
+        /// The fault of the record.
         source: FormatError,
     },
     /// A row that the dataset must not hold. Nothing was written.
@@ -222,7 +222,7 @@ fn columns_detail(missing: &[String], unknown: &[String]) -> String {
         .join("; ")
 }
 
-/// The names, or the first of many: a file that is no dataset at all lacks them all.
+/// The names, or the first of many: a file that is not a dataset lacks them all.
 fn name_list(names: &[String]) -> String {
     const MOST: usize = 8;
     match names.get(..MOST) {
@@ -265,7 +265,7 @@ pub enum FormatError {
     Damaged {
         /// The record.
         what: &'static str,
-        /// What is wrong.
+        /// Description of the fault.
         detail: String,
     },
 }

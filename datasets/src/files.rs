@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Whether a file can be put at `path`, asked before long work for it begins. Its folder must exist, and what it would
-/// replace must be a regular file. A device or a pipe, such as `/dev/stdout`, would be replaced by a file of that name.
+/// Whether a file can be written at `path`, checked before long work for it begins. Its folder must exist, and an
+/// existing file must be a regular one. A device or a pipe, such as `/dev/stdout`, would be replaced by a file of that
+/// name.
 ///
 /// # Errors
 /// It cannot; the message names it.
@@ -69,9 +70,9 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
     })
 }
 
-/// Most bytes of a regular file that is read at once: beyond it, it is no configuration, plan or list.
+/// Maximum bytes of a regular file that is read at once: a larger one is not a configuration, plan or list.
 const LARGEST: u64 = 256 << 20;
-/// The same for what has no size, such as `/dev/null` or a shell's `<(…)`.
+/// The same for files without a size, such as `/dev/null` or a shell's `<(…)`.
 const LARGEST_STREAM: u64 = 1 << 20;
 
 /// Opens a file of any size for reading. A device, pipe or socket is refused: reading one may never end.

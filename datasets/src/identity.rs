@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::values::CacheState;
 
-/// What makes a point the same point in another run.
+/// The attributes that identify a point across runs.
 #[derive(Debug, Clone, Copy)]
 pub struct PointKey<'a> {
     /// Hash of the computation (`workload_hash`).
@@ -19,7 +19,7 @@ pub struct PointKey<'a> {
     pub target: &'a str,
     /// Threads that run the kernel.
     pub threads: u64,
-    /// What the caches hold.
+    /// State of the caches.
     pub cache: CacheState,
     /// Seed of inputs and random choices.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! The dataset: one row schema, and the files it is kept in.
+//! The dataset: one row schema, and its file formats.
 //!
 //! Owns [`Row`] and its column table, and the CSV, Parquet and JSON lines forms of a row. Owns a run's folder:
 //! `rows.csv` while it grows, `rows.parquet` when it is done, `run.json` beside them. Owns the stable

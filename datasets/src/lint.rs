@@ -1,5 +1,5 @@
-//! What physics forbids in a measured row: times under their own minimum, rates above the calibrated roof, more cycles than
-//! the time had.
+//! Finds physically impossible rows: times below their own minimum, rates above the calibrated roof, more cycles than
+//! the time allows.
 //!
 //! A finding means that a measurement, a calibration or a fact of the operator is wrong. The row's time is not to be
 //! trusted as it stands.
@@ -16,7 +16,7 @@ const BOOST: f64 = 1.25;
 /// Counters of cycles, in the sources that have them.
 const CYCLES: [&str; 3] = ["perf:cycles", "papi:PAPI_TOT_CYC", "papi:perf::CYCLES"];
 
-/// What is impossible about a row.
+/// An impossible property of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finding {
     /// The median is shorter than the shortest sample, or longer than the 95 % quantile.
@@ -28,7 +28,7 @@ pub enum Finding {
     },
     /// More than the machine can do.
     AboveRoof {
-        /// Which roof.
+        /// The roof.
         roof: Roof,
         /// Share of it.
         share: f64,
@@ -37,7 +37,7 @@ pub enum Finding {
     TooManyCycles {
         /// Cycles counted.
         cycles: f64,
-        /// Most that there can be.
+        /// The possible maximum.
         most: f64,
     },
 }
@@ -66,7 +66,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What is impossible about a row; what cannot be judged, because a column or the calibration is missing, is no finding.
+/// Impossible properties of a row. If a column or the calibration is missing, there is no finding.
 pub fn findings(row: &Row, calibration: Option<&Calibration>) -> Vec<Finding> {
     let mut all = Vec::new();
     let Some(median_ns) = row.time_median_ns else {
@@ -120,8 +120,8 @@ fn above_roof(row: &Row, calibration: &Calibration) -> Option<Finding> {
         .map(|(roof, share)| Finding::AboveRoof { roof, share })
 }
 
-/// The roof of memory: weights that are multiplied are read whole. The part of them that the caches do not hold comes
-/// from memory at every call, whatever state the caches were in.
+/// The roof of memory: weights of a product are read whole. The part of them that the caches cannot hold comes from
+/// memory at every call, whatever the state of the caches.
 fn above_memory(row: &Row, calibration: &Calibration) -> Option<Finding> {
     const FLOAT_BYTES: f64 = 4.0;
     let work = Work::of(row)?;

@@ -5,7 +5,7 @@
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 
-/// What the state grows by: 2^64 over the golden ratio.
+/// Increment of the state: 2^64 over the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl SplitMix64 {

@@ -1,4 +1,5 @@
-//! The roofline of a measured time: which share of the machine's calibrated rates it reaches, and what bounds it.
+//! The roofline of a measured time: the share of the machine's calibrated rates that it reaches, and the resource that
+//! bounds it.
 //!
 //! A kernel of F floating-point operations that moves B bytes takes at least max(F / peak, B / bandwidth) (Williams,
 //! Waterman and Patterson, "Roofline", CACM 52, 2009). Peak and bandwidths are those that calibration measured with the
@@ -19,7 +20,7 @@ const CACHE_PER_SET: f64 = 2.0;
 /// Rates up to this much above the calibrated ones are noise of either.
 pub(crate) const MARGIN: f64 = 1.05;
 
-/// What a call does, and how.
+/// The work of a call, and its circumstances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
     /// Floating-point operations of `float32`; 0 for other types, for which no peak was calibrated.
@@ -53,7 +54,7 @@ impl Work {
 }
 
 impl Row {
-    /// Sets the shares of the roofs that were calibrated on the machine whose processor the row was measured on.
+    /// Sets the shares of the roofs, calibrated on the machine of the row's processor.
     pub fn fill_roofline(&mut self, calibration: &Calibration) {
         let standing = Work::of(self).and_then(|work| calibration.standing(&work));
         let Some(standing) = standing else {
@@ -118,7 +119,7 @@ impl Standing {
         nearest.is_none_or(|share| share <= MARGIN)
     }
 
-    /// The roof that the call is nearest to, arithmetic or the level of its data, and the share of it.
+    /// The roof that the call is nearest to, arithmetic or the level of its data, and its share of it.
     pub fn nearest(&self) -> Option<(Roof, f64)> {
         [Roof::Compute, Roof::Read(self.level)]
             .into_iter()
@@ -130,14 +131,14 @@ impl Standing {
     pub fn bound_by(&self) -> Option<&'static str> {
         let (roof, share) = self.nearest()?;
         match share < BOUND_FROM {
-            // What is known is far, and the rest is not known.
+            // The known roof is far, and the other is unknown.
             true if !self.knows_traffic() => None,
             true => Some("none"),
             false => Some(roof.name()),
         }
     }
 
-    /// What bounds the call, in words: `compute 61 %`, `L2 40 %`, or that none of them does.
+    /// The resource that bounds the call, in words: `compute 61 %`, `L2 40 %`, or that none does.
     pub fn words(&self) -> Option<String> {
         let (roof, share) = self.nearest()?;
         let percent = share * 100.0;
@@ -195,7 +196,7 @@ impl Calibration {
     }
 }
 
-/// What the caches of a level hold together. Each thread has one, twice as large as the calibrated set.
+/// Capacity of a level's caches together. Each thread has one, twice as large as the calibrated set.
 fn held_bytes(set_bytes: u64, threads: u32) -> f64 {
     set_bytes as f64 * CACHE_PER_SET * f64::from(threads.max(1))
 }

@@ -1,11 +1,11 @@
-//! Making rows: the fields no row lacks, the figures derived from others, and what a row must
-//! satisfy before it may be written.
+//! Makes rows: the required fields, the figures derived from others, and the conditions that a row must meet before it
+//! is written.
 
 use crate::error::InvalidRow;
 use crate::schema::{COLUMNS, Glance, Row, SCHEMA_VERSION};
 use crate::values::{DeviceKind, Status};
 
-/// What every row has; the rest of [`Row`] starts out missing.
+/// The fields that every row has; the rest of [`Row`] starts out missing.
 #[derive(Debug, Clone, Copy)]
 pub struct Essentials<'a> {
     /// The run.
@@ -16,7 +16,7 @@ pub struct Essentials<'a> {
     pub point_id: &'a str,
     /// Readable name of the operator.
     pub op_name: &'a str,
-    /// What the operator computes.
+    /// Its kind of operator.
     pub op_kind: &'a str,
     /// The kind of device.
     pub device_kind: DeviceKind,
@@ -150,7 +150,7 @@ fn ratio(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
     finite(numerator? / denominator?)
 }
 
-/// Rows as those of the integration tests.
+/// Rows like those of the integration tests.
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,8 +1,8 @@
-//! What the common operators compute, from their extents: iteration space, output and arithmetic.
+//! The computations of the common operators, from their extents: iteration space, output and arithmetic.
 //!
-//! The one description of a convolution, a product or a pooling for rows that no import of a model made: tuning logs,
-//! and operators that a user describes by hand. Names of axes are those of TVM's library, as `opcollect` writes them.
-//! Extents come as they are; whether they make sense is for callers to check.
+//! The one description of a convolution, a product or a pooling for rows without an imported model: tuning logs, and
+//! operators that a user describes. Names of axes are those of TVM's library, as `opcollect` writes them. Extents are
+//! not checked here; callers do that.
 
 use crate::values::{Loop, LoopKind};
 
@@ -26,7 +26,7 @@ pub struct Conv2d {
     pub out_channels: u64,
     /// Height and width of the output.
     pub output: [u64; 2],
-    /// Channels that are summed for one output; none for a depthwise convolution.
+    /// Channels that are summed for one output. `None` for a depthwise convolution.
     pub reduced_channels: Option<u64>,
     /// Height and width of the window.
     pub kernel: [u64; 2],
@@ -131,7 +131,7 @@ impl Workload {
     }
 }
 
-/// Positions of a window along an axis; none where the window is larger than the padded axis.
+/// Number of positions of a window along an axis. `None` if the window is larger than the padded axis.
 pub fn window_positions(
     extent: u64,
     padding: [u64; 2],

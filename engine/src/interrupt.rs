@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
-    /// Counts SIGINT, SIGTERM and SIGHUP of this process from now on.
+    /// Counts SIGINT, SIGTERM and SIGHUP of this process from this call on.
     ///
     /// # Errors
     /// The signals cannot be caught.

@@ -1,4 +1,4 @@
-//! What can go wrong, worded for the person who has to act on it.
+//! Errors of the library, worded for the person who has to act on them.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub enum Error {
         /// Why.
         detail: String,
     },
-    /// XGBoost's library is not where it was looked for.
+    /// XGBoost's library was not found.
     #[error(
         "XGBoost's library (libxgboost.so) was not found; run scripts/setup, or set {variable} to the file (looked in: {})",
         list(looked)
@@ -29,7 +29,7 @@ pub enum Error {
     LibraryMissing {
         /// Environment variable that names it.
         variable: &'static str,
-        /// Where it was looked for.
+        /// The paths that were tried.
         looked: Vec<PathBuf>,
     },
     /// The library is there but cannot be used.
@@ -66,30 +66,30 @@ pub enum Error {
         /// Why.
         detail: String,
     },
-    /// No row can be learned from.
+    /// No row can be used for training.
     #[error("nothing to learn from: {rows} rows, and {measured} were measured{}{}; collect some with opcollect, or import a log with measured records", without_shapes(*unusable), reasons(left_out))]
     NoSamples {
         /// Rows read.
         rows: usize,
         /// Rows with a time.
         measured: usize,
-        /// Measured rows that lack what features are made of.
+        /// Measured rows without the columns that features are computed from.
         unusable: usize,
         /// Why records of logs have no row.
         left_out: Vec<String>,
     },
-    /// Too few for what was asked.
+    /// Too few samples, workloads or machines for the request.
     #[error("{what} needs at least {needed} {unit}, and there are {found}; {next}")]
     TooFew {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
-        /// Least number.
+        /// The minimum number.
         needed: usize,
         /// Of what.
         unit: &'static str,
-        /// What there is.
+        /// The number found.
         found: usize,
-        /// What to do.
+        /// The action that mends it.
         next: &'static str,
     },
     /// All times are the same.
@@ -108,12 +108,12 @@ pub enum Error {
         /// Names.
         machines: Vec<String>,
     },
-    /// A machine that no row is of.
+    /// No row is of this machine.
     #[error("no row is of machine `{name}`; there are: {}", machines.join(", "))]
     UnknownMachine {
-        /// What was asked for.
+        /// The machine's name.
         name: String,
-        /// What there is.
+        /// The machines that there are rows of.
         machines: Vec<String>,
     },
 }

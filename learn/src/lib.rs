@@ -1,5 +1,5 @@
-//! How long an operator takes, learned from measured rows. It is a library without a command line, so that a tuner can
-//! use it as its cost model.
+//! Predicts how long an operator takes, by models trained on measured rows. It is a library without a command line, so
+//! that a tuner can use it as its cost model.
 //!
 //! | module | owns |
 //! | --- | --- |

@@ -27,7 +27,7 @@ const MEMORY: [(&str, &str); 2] = [
     ("MALLOC_TRIM_THRESHOLD_", "67108864"),
 ];
 
-/// What went wrong with the program.
+/// Errors of the program.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// It is not installed.
@@ -44,7 +44,7 @@ pub enum ClientError {
     Refused {
         /// Whose program it is.
         framework: &'static str,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// It ended before it answered.
@@ -52,7 +52,7 @@ pub enum ClientError {
     Died {
         /// Whose program it is.
         framework: &'static str,
-        /// Its status, and the end of what it said.
+        /// Its status, and the end of its output.
         how: String,
     },
     /// It took longer than it may.
@@ -60,25 +60,25 @@ pub enum ClientError {
     TimedOut {
         /// Whose program it is.
         framework: &'static str,
-        /// How long it had.
+        /// Its time limit.
         limit: Duration,
     },
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         what: String,
         /// Why it failed.
         source: std::io::Error,
     },
 }
 
-/// What runs models of one framework.
+/// A program that runs models of one framework.
 #[derive(Debug)]
 pub struct Program {
     /// The framework, for messages.
     pub framework: &'static str,
-    /// What starts it.
+    /// The command that starts it.
     pub command: Command,
 }
 
@@ -245,7 +245,7 @@ impl Client {
         self.died(format!("it gave another answer than asked for: {answer:?}"))
     }
 
-    /// How the program ended, and the end of what it said.
+    /// The program's end status, and the end of its output.
     fn last_words(&mut self) -> String {
         let status = self.child.wait();
         let status = status.map_or_else(|e| e.to_string(), |status| status.to_string());

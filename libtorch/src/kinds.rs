@@ -1,6 +1,6 @@
-//! What an operator of libtorch computes, in the words that the project has for TVM's operators.
+//! The kind of a libtorch operator, in the project's words for TVM's operators.
 
-/// Names of operators, without `aten::`, and their kind; `*` stands for any ending.
+/// Names of operators, without `aten::`, and their kind; `*` matches any suffix.
 const KINDS: &[(&str, &str)] = &[
     ("conv_transpose*", "conv_transpose"),
     ("conv1d", "conv1d"),
@@ -82,7 +82,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     elementwise.chain(KINDS.iter().map(|(_, kind)| *kind))
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any beginning or ending.
+/// Whether a name matches a pattern, in which `*` matches any prefix or suffix.
 pub fn fits(pattern: &str, name: &str) -> bool {
     let inner = pattern.trim_matches('*');
     match (pattern.starts_with('*'), pattern.ends_with('*')) {

@@ -1,4 +1,4 @@
-//! A model run by libtorch, beside TVM: what is said to the program `optorch`, and the table of what it recorded.
+//! Runs a model by libtorch, beside TVM: the messages to the program `optorch`, and the table of its record.
 //!
 //! The program (feature `libtorch`, `src/program/`) loads TorchScript through `tch` and records operators through Kineto,
 //! the profiler inside libtorch. This library needs neither: [`protocol`] is what parent and program say, and [`client`]

@@ -9,7 +9,7 @@ use crate::kinds::kind;
 use crate::protocol::{Cycle, Event, What};
 use crate::tree::{Node, nodes};
 
-/// What calls are put together by.
+/// Keys to group calls by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
     /// Nothing: every call of a run has a line.
@@ -18,9 +18,9 @@ pub enum GroupBy {
     Operator,
     /// The operator and the module that it is called in.
     OperatorInModule,
-    /// What the operator computes, of operators that the model itself calls.
+    /// The operator's kind, for operators that the model itself calls.
     Kind,
-    /// The operator, of those that the model itself calls.
+    /// The operator, for those that the model itself calls.
     Outermost,
     /// The operator and the shapes of its inputs.
     Shape,
@@ -28,7 +28,7 @@ pub enum GroupBy {
     Layer,
 }
 
-/// What lines are sorted by; numbers from the largest.
+/// Keys to sort lines by; numbers from the largest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortBy {
     /// Own time.
@@ -52,7 +52,7 @@ pub enum SortBy {
 /// A line: one call, or several that were put together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Name of the operator, or of what calls are put together by.
+    /// Name of the operator, or of the group.
     pub name: String,
     /// Shapes of the inputs, if all calls agree.
     pub shapes: Option<String>,
@@ -68,11 +68,11 @@ pub struct Line {
     pub own_bytes: f64,
     /// The same with the calls inside.
     pub total_bytes: f64,
-    /// Time of the GPU's work in a run that it asked for, without the calls inside.
+    /// Time of the GPU's work that it launched in a run, without nested calls.
     pub own_device_ns: f64,
     /// The same with the calls inside.
     pub total_device_ns: f64,
-    /// Floating-point operations in a run; 0 where there is no formula.
+    /// Floating-point operations in a run; 0 if there is no formula.
     pub flops: f64,
 }
 
@@ -92,7 +92,7 @@ pub struct Summary {
     pub sum_ns: f64,
     /// Time of a run from outside.
     pub total_ns: f64,
-    /// Sum of the GPU's work that operators asked for in a run; none if no GPU took part.
+    /// Sum of the GPU's work that operators launched in a run. `None` if no GPU took part.
     pub device_ns: Option<f64>,
     /// Runs that were recorded.
     pub runs: usize,
@@ -106,7 +106,7 @@ impl Summary {
         ns / self.sum_ns
     }
 
-    /// A line's share of the GPU's work (0 to 1); none if no GPU took part.
+    /// A line's share of the GPU's work (0 to 1). `None` if no GPU took part.
     pub fn device_share(&self, ns: f64) -> Option<f64> {
         self.device_ns.map(|whole| ns / whole)
     }
@@ -178,7 +178,7 @@ pub fn summary(cycle: &Cycle, group_by: GroupBy, sort_by: SortBy) -> Summary {
     }
 }
 
-/// The name of the line that a call belongs to; none if it is part of another call's line.
+/// The name of the line that a call belongs to. `None` if it is part of another call's line.
 fn key(
     event: &Event,
     events: &[Event],
@@ -265,8 +265,8 @@ fn add(group: &mut Line, line: Line) {
     group.flops += line.flops;
 }
 
-/// `[1, 64, 56, 56], [64], []`. An argument that is no tensor is empty. Before the first tensor it is left out, because
-/// numbers of other calls may lie on TorchScript's stack there.
+/// `[1, 64, 56, 56], [64], []`. An argument that is not a tensor is empty. Before the first tensor it is left out,
+/// because numbers of other calls may be on TorchScript's stack there.
 fn shapes(event: &Event) -> String {
     let tensors = event.shapes.iter().skip_while(|shape| shape.is_empty());
     let all: Vec<String> = tensors.map(|s| format!("{s:?}")).collect();

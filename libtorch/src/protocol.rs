@@ -1,4 +1,4 @@
-//! What parent and program say: one line of JSON an [`Order`], one an [`Answer`]. Times are in nanoseconds.
+//! Messages between parent and program: one line of JSON an [`Order`], one an [`Answer`]. Times are in nanoseconds.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 /// Version of this protocol; a program of another one is refused.
 pub const PROTOCOL: u32 = 2;
 
-/// What the program is asked to do.
+/// An order to the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// Load a model, run it once and compare its outputs.
     Load(Load),
     /// Run it this many times, unwatched.
     Run {
-        /// How many times.
+        /// Number of runs.
         runs: u32,
     },
     /// Run it and record its operators.
@@ -37,7 +37,7 @@ pub struct Load {
     pub inputs: Vec<StoredTensor>,
     /// Outputs to expect.
     pub outputs: Vec<StoredTensor>,
-    /// Threads to run on.
+    /// Number of threads.
     pub threads: u32,
     /// Where to run.
     pub device: Device,
@@ -65,7 +65,7 @@ pub struct StoredTensor {
     pub bytes: u64,
 }
 
-/// What to record.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordSpec {
     /// Runs that are watched and dropped.
@@ -74,13 +74,13 @@ pub struct RecordSpec {
     pub active: u32,
     /// Number of the first recorded run in the job, from 0.
     pub first_step: u64,
-    /// What is noted of each operator besides its time.
+    /// Properties of each operator to record besides its time.
     pub detail: Detail,
     /// File of Kineto's own trace, in Chrome's format.
     pub trace: Option<PathBuf>,
 }
 
-/// What is noted of each operator besides its time; each costs time.
+/// Properties of each operator to record besides its time; each costs time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detail {
     /// Shapes of its inputs.
@@ -91,7 +91,7 @@ pub struct Detail {
     pub modules: bool,
 }
 
-/// What the program answers.
+/// An answer of the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// The model is loaded.
@@ -118,7 +118,7 @@ pub enum Answer {
     },
     /// It cannot be done.
     Failed {
-        /// What and why.
+        /// The failed action, and why.
         message: String,
     },
 }
@@ -139,21 +139,21 @@ pub struct Cycle {
 pub struct Event {
     /// The operator's name, `aten::…`, or the function's.
     pub name: String,
-    /// What it is.
+    /// The kind of event.
     pub what: What,
     /// When it began.
     pub start_ns: u64,
-    /// How long it took.
+    /// Its duration.
     pub duration_ns: u64,
-    /// The thread that it ran on.
+    /// Its thread.
     pub thread: u64,
-    /// Shapes of its inputs; empty ones of those that are no tensors.
+    /// Shapes of its inputs; empty for inputs that are not tensors.
     pub shapes: Vec<Vec<i64>>,
     /// The modules that it is called in, the innermost last.
     pub modules: Vec<String>,
     /// Bytes taken (or given back, below 0), for [`What::Memory`].
     pub bytes: i64,
-    /// A call's number; of [`What::Kernel`] that of the call that asked for it; 0 if there is none.
+    /// A call's number. For [`What::Kernel`], that of the call that launched it, or 0.
     #[serde(default)]
     pub correlation: u64,
     /// Floating-point operations, a multiply-add being two, of convolutions, products and sums whose shapes were recorded; 0 for
@@ -162,7 +162,7 @@ pub struct Event {
     pub flops: u64,
 }
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// A call of an operator.

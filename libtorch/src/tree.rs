@@ -1,5 +1,5 @@
-//! Which event is inside which: calls of one thread that began later and ended earlier. Work of a GPU has a clock of its own
-//! and belongs to the call that asked for it.
+//! Nests events: an event is inside another of its thread that began earlier and ended later. Work of a GPU has a clock
+//! of its own and belongs to the call that launched it.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Node {
     pub own_bytes: i64,
     /// The same with the events inside it.
     pub total_bytes: i64,
-    /// Time of the GPU's work that it asked for, outside of the events inside it.
+    /// Time of the GPU's work that it launched, without that of nested events.
     pub own_device_ns: u64,
     /// The same with the events inside it.
     pub total_device_ns: u64,

@@ -26,14 +26,14 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// What entry.json holds.
+/// The contents of entry.json.
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     format: u32,
     files: BTreeMap<String, FileFacts>,
 }
 
-/// What a file must look like.
+/// Facts that a file must match.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileFacts {
     bytes: u64,
@@ -74,7 +74,7 @@ impl Cache {
         Graph::read(&self.complete(key)?.join("graph.json"))
     }
 
-    /// The folder of a complete entry; the reason why it is none otherwise.
+    /// The folder of a complete entry, or why it is incomplete.
     pub(crate) fn complete(&self, key: &str) -> Result<PathBuf, String> {
         let folder = self.entry(key);
         let path = folder.join(MANIFEST);

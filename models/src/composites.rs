@@ -6,9 +6,9 @@
 //! operators = ["batch_matmul", "multiply", "softmax", "batch_matmul"]
 //! ```
 //!
-//! Owns the file's form and the checks that need no model. A sequence may name another composite of the table,
-//! which then stands for its own sequence. Which operators there are, and where a sequence occurs in a model, is the
-//! importer's to know (`opbench_import/composites.py`).
+//! Owns the file's form and the checks that need no model. A sequence may name another composite of the table, which
+//! means that composite's sequence. The importer knows the operators, and finds a sequence in a model
+//! (`opbench_import/composites.py`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use toml::Spanned;
 use crate::error::ImportError;
 use crate::files;
 
-/// Most entries of a table.
+/// Maximum number of entries of a table.
 const MOST: usize = 256;
-/// Most operators of one sequence, with those of the composites that it names.
+/// Maximum number of operators in one sequence, with those of the composites that it names.
 const LONGEST: usize = 64;
-/// Most characters of a name.
+/// Maximum number of characters of a name.
 const LONGEST_NAME: usize = 64;
 
 /// A table of composites.
@@ -39,7 +39,7 @@ pub struct Composites {
 /// One entry of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Composite {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The operators, in the order in which they are computed, without the names of other composites.
     pub operators: Vec<String>,
@@ -65,7 +65,7 @@ impl Composites {
     /// Reads a table.
     ///
     /// # Errors
-    /// There is no such file, or [`ImportError::BadComposites`] with the line and the reason.
+    /// Fails if there is no such file, or with [`ImportError::BadComposites`], the line and the reason.
     pub fn read(path: &Path) -> Result<Composites, ImportError> {
         Composites::parse(path, &files::read_text(path)?)
     }
@@ -92,12 +92,12 @@ impl Composites {
         })
     }
 
-    /// Whether there is none.
+    /// Whether there are no composites.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// Those whose name is none of `operators`: their sequences do not occur in the model that has these.
+    /// Composites that no operator of a model is named after: their sequences do not occur in it.
     pub fn absent<'a>(&'a self, operators: &[crate::graph::Operator]) -> Vec<&'a str> {
         let names = self.table.iter().map(|composite| composite.name.as_str());
         names

@@ -15,7 +15,7 @@ const FORMAT: u32 = 2;
 /// The extra whose sources build their models in PyTorch.
 const TORCH: &str = "torch";
 
-/// What a model can be made into besides TVM's operators.
+/// The form of a model, besides TVM's operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// For libtorch.
@@ -75,9 +75,9 @@ pub struct Deployed {
     pub inputs: Vec<StoredTensor>,
     /// Outputs to expect for them.
     pub outputs: Vec<StoredTensor>,
-    /// Who computed those.
+    /// The program that computed them.
     pub origin: String,
-    /// What outputs may differ by, over the largest expected value.
+    /// Tolerance of the outputs, over the largest expected value.
     pub rtol: f64,
     /// Folder of the files.
     #[serde(skip)]

@@ -1,6 +1,6 @@
 //! An operator of a graph as the columns of a dataset's row.
 //!
-//! The one place that says what goes where, for rows of measurements and for those that only ask.
+//! The one place that maps facts to columns, for rows of measurements and of queries.
 
 use opdata::{Dims, Loop, LoopKind, Row, Shapes};
 

@@ -16,7 +16,7 @@ pub enum ImportError {
         did_you_mean(nearest)
     )]
     UnknownModel {
-        /// What the user wrote.
+        /// The user's text.
         name: String,
         /// The closest names, best first.
         nearest: Vec<String>,
@@ -24,7 +24,7 @@ pub enum ImportError {
     /// No model of that name in an installed library of models.
     #[error("{message}")]
     NotInLibrary {
-        /// What was looked for where, and the nearest names.
+        /// The search, and the nearest names.
         message: String,
     },
     /// A package that this source of models needs, and that only set-up on request installs.
@@ -36,9 +36,9 @@ pub enum ImportError {
     /// A single-operator specification that cannot be read.
     #[error("simple operator '{spec}': {reason}")]
     BadSpec {
-        /// What the user wrote.
+        /// The user's text.
         spec: String,
-        /// What is wrong with it and what would be right.
+        /// Description of the fault, and a correct example.
         reason: String,
     },
     /// A file that should be there is not.
@@ -46,13 +46,13 @@ pub enum ImportError {
     MissingFile {
         /// The file.
         path: PathBuf,
-        /// What and where.
+        /// The fault and its place.
         message: String,
     },
     /// A model file that cannot be read or contradicts itself.
     #[error("{message}")]
     CorruptModel {
-        /// What and where.
+        /// The fault and its place.
         message: String,
     },
     /// An operator that cannot be imported.
@@ -62,7 +62,7 @@ pub enum ImportError {
         op: String,
         /// Name of the node, or of its first result where it has none.
         node: String,
-        /// What and where, and the way round.
+        /// The fault, its place, and an alternative.
         message: String,
     },
     /// An import that computes something else than the model's own framework.
@@ -74,19 +74,19 @@ pub enum ImportError {
     /// A batch size, sequence length or input shape that does not fit.
     #[error("{message}")]
     BadShape {
-        /// What and where.
+        /// The fault and its place.
         message: String,
     },
     /// A table of composite operators that cannot be used.
     #[error("{message}")]
     BadComposites {
-        /// The file and the line, what is wrong there, and what would be right.
+        /// The file and the line, the fault there, and a correct example.
         message: String,
     },
     /// An override of an input that the model does not have.
     #[error("the model has no input '{name}' (inputs: {})", inputs.join(", "))]
     UnknownInput {
-        /// What the user wrote.
+        /// The user's text.
         name: String,
         /// The model's inputs.
         inputs: Vec<String>,
@@ -102,7 +102,7 @@ pub enum ImportError {
     BadRegistry {
         /// The registry file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
     /// The disk is full.
@@ -138,7 +138,7 @@ pub enum ImportError {
     Crashed {
         /// How the process ended.
         status: String,
-        /// The end of what it wrote to stderr.
+        /// The last lines of its standard error.
         last_lines: String,
         /// All that it wrote.
         log: PathBuf,

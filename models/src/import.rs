@@ -19,9 +19,9 @@ use crate::sources::{Context, Resolved, resolve};
 /// A finished import.
 #[derive(Debug, Clone)]
 pub struct Imported {
-    /// What the model consists of.
+    /// The operators of the model.
     pub graph: Graph,
-    /// What was imported, with all defaults in place.
+    /// The resolved request, with all defaults in place.
     pub resolved: Resolved,
     /// Folder of the import's files.
     pub folder: PathBuf,
@@ -29,7 +29,7 @@ pub struct Imported {
     pub provenance: Provenance,
 }
 
-/// Where an import came from.
+/// The origin of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provenance {
     /// Out of the cache.
@@ -38,7 +38,7 @@ pub enum Provenance {
     Fresh(Duration),
 }
 
-/// What imports models: the registry, the Python program and the cache.
+/// Imports models: the registry, the Python program and the cache.
 #[derive(Debug, Clone)]
 pub struct Importer {
     /// The models of source `local`.
@@ -102,7 +102,7 @@ impl Importer {
     /// A model in the form that another framework reads, out of the cache if it is there.
     ///
     /// # Errors
-    /// Any [`ImportError`]; [`ImportError::BadShape`] for a source whose models have no such form.
+    /// Fails with any [`ImportError`]; with [`ImportError::BadShape`] for a source whose models have no such form.
     pub fn deploy(
         &self,
         request: &ImportRequest,

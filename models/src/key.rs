@@ -1,7 +1,7 @@
-//! The cache key: a hash of everything that an import depends on.
+//! The cache key: a hash of all inputs of an import.
 //!
-//! Importer sources, pinned requirements, the model file with what belongs to it (external weights, expected outputs)
-//! and the resolved request. Paths are not part of it: a moved checkout keeps its cache.
+//! Importer sources, pinned requirements, the model file with its companions (external weights, expected outputs) and
+//! the resolved request. Paths are not part of it: a moved checkout keeps its cache.
 
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ fn importer_sources(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
     Ok(sources)
 }
 
-/// The model file and what lies beside it and belongs to it, in a fixed order.
+/// The model file and its companion files, in a fixed order.
 ///
 /// External weights belong to a model by being named in it: an ONNX file holds their names as plain bytes. A file that
 /// happens to be named without belonging only costs its hashing. Weights of a checkpoint belong to its configuration.

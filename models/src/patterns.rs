@@ -1,4 +1,4 @@
-//! Composite operators in the forms that sources have for them, and what an import says of its steps.
+//! Composite operators in the forms of the sources, and an import's record of its steps.
 //!
 //! `models/patterns/patterns.toml` names small models of one composite operator each; every import leaves `steps.json`,
 //! the operators of its file and the Relax operators that they became.
@@ -26,11 +26,11 @@ struct Patterns {
 /// One form of a composite operator.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Pattern {
-    /// What it computes: `qconv2d`, `gelu`, …
+    /// Its computation: `qconv2d`, `gelu`, …
     pub composite: String,
     /// How its source writes it, for people.
     pub form: String,
-    /// Where the model comes from.
+    /// Source of the model.
     pub source: Source,
     /// The model, relative to patterns.toml.
     file: PathBuf,

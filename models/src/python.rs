@@ -15,7 +15,7 @@ use crate::error::ImportError;
 /// Lines of the importer's talk that a crash report quotes.
 const QUOTED_LINES: usize = 6;
 
-/// What an import needs besides the model.
+/// The tools of an import, besides the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tooling {
     /// Python interpreter of the virtual environment.
@@ -40,14 +40,14 @@ impl Tooling {
         }
     }
 
-    /// What runs a Python package that lies beside the importer, with nothing but the pinned environment in its path.
+    /// Runs a Python package beside the importer, with only the pinned environment in its path.
     pub fn command(&self, package: &str) -> Command {
         let mut command = Command::new(&self.python);
         command
             .args(["-m", package])
             .env("PYTHONPATH", &self.importer)
             .env("PYTHONNOUSERSITE", "1")
-            // A folder called `torch` where the user stands is no package.
+            // A folder called `torch` in the working folder must not count as a package.
             .env("PYTHONSAFEPATH", "1")
             .env("PYTHONIOENCODING", "utf-8")
             .env_remove("PYTHONHOME")
@@ -219,7 +219,7 @@ fn crashed(status: ExitStatus, stderr: &str, log: &Path) -> ImportError {
     }
 }
 
-/// Writes the log; losing it must not hide the error that it belongs to.
+/// Writes the log. A failure to write must not hide the error that the log belongs to.
 fn keep(log: &Path, text: &str) -> PathBuf {
     let _ = std::fs::write(log, text);
     log.to_path_buf()

@@ -1,9 +1,9 @@
 //! Register tiles: how many results of each axis a kernel of the default schedule holds in registers at once.
 //!
-//! Plain arithmetic on extents. The collector makes its default schedules by it; the predictor describes by it
-//! operators that nobody has scheduled yet. The tile is the one with the fewest loads a multiply-add among those that
-//! fill at most half of the registers. Beyond that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212
-//! GFLOP/s where 28 fall to 75).
+//! Arithmetic on extents. The collector makes its default schedules with it; the predictor describes operators that
+//! nobody has scheduled yet. The tile has the fewest loads a multiply-add among those that fill at most half of the
+//! registers. Beyond that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212 GFLOP/s where 28 fall to
+//! 75).
 
 use serde::{Deserialize, Serialize};
 
@@ -87,8 +87,8 @@ impl VectorUnit {
         }
     }
 
-    /// The unit as a sliding window's tile finds it. Each row of the tile also holds the row of the image that it
-    /// loads, so half as many sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4,
+    /// The unit for a sliding window's tile. Each row of the tile also holds the row of the image that it loads, so
+    /// half the number of sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4,
     /// 2026-11-26).
     pub fn for_windows(self) -> VectorUnit {
         VectorUnit {
@@ -113,9 +113,9 @@ impl VectorUnit {
 /// Lanes of the widest vector register there is (512 bits), by which weights are packed whatever the machine.
 const PACKED_LANES: u64 = 16;
 
-/// Output channels that lie side by side in the packed weights of a dense layer or an ungrouped convolution. The importer
-/// packs them (`block_size` of `models/python/opbench_import/kernels.py`): as many as a register holds, fewer if that
-/// takes no more registers and no padding.
+/// Number of adjacent output channels in the packed weights of a dense layer or an ungrouped convolution. The importer
+/// packs them (`block_size` of `models/python/opbench_import/kernels.py`): as many as a register holds, or fewer if
+/// that takes no more registers and no padding.
 pub fn packed_run(channels: u64) -> u64 {
     let registers = channels.div_ceil(PACKED_LANES);
     (1..=PACKED_LANES)
@@ -166,8 +166,8 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile for a vector axis, if there is one. `reusing` has the extents of the two innermost axes that reuse what is
-    /// loaded along it (1 where there is none).
+    /// The tile for a vector axis, if there is one. `reusing` has the extents of the two innermost axes along which the
+    /// loaded vector is reused (1 where there is none).
     pub fn choose(vector: Option<VectorExtent>, reusing: [i64; 2], unit: VectorUnit) -> Tile {
         let (vector_length, most_blocks) = vector.map_or((1, 1), |axis| lengths(axis, unit));
         let per_vector = pieces(vector_length, unit.lanes());
@@ -216,7 +216,7 @@ pub struct PixelTile {
 }
 
 impl PixelTile {
-    /// The tile of the default schedule; none if the pixels of an image are no whole vectors.
+    /// The tile of the default schedule. `None` if the pixels of an image are not whole vectors.
     pub fn suggested(
         inputs: i64,
         outputs: i64,
@@ -234,7 +234,8 @@ impl PixelTile {
             .then(|| PixelTile::with_blocks(blocks, outputs, pixels, unit))
     }
 
-    /// The tile with up to `blocks` vectors of pixels, and as many output channels as registers then hold sums.
+    /// The tile with up to `blocks` vectors of pixels, and the number of output channels whose sums then fit the
+    /// registers.
     pub fn with_blocks(blocks: i64, outputs: i64, pixels: i64, unit: VectorUnit) -> PixelTile {
         let vectors = pixels / greatest_divisor(pixels, unit.lanes());
         let vector_blocks = greatest_divisor(vectors, blocks);

@@ -1,4 +1,5 @@
-//! What each estimate that is made by hand, each kind of feature and each member earns, log by log: one JSON object a line.
+//! An ablation, log by log: the error without each hand-made estimate, each group of features and each kind of member.
+//! Prints one JSON object a line.
 //!
 //!     cargo run --release -p oppredict --example ablate -- FOLDS SOURCE…
 //!
@@ -18,7 +19,7 @@ use serde_json::json;
 
 const SEED: u64 = 42;
 
-/// Kinds of features, by what they depend on.
+/// Groups of features, by what they depend on.
 const SCOPES: [(Scope, &str); 6] = [
     (Scope::Kind, "kind"),
     (Scope::Size, "size"),
@@ -107,7 +108,7 @@ fn main() -> anyhow::Result<()> {
 /// A log in parts of whole workloads.
 struct Log {
     dataset: Dataset,
-    /// Samples to learn from and to judge on, by part.
+    /// Indices of the training and the test samples, by fold.
     parts: Vec<(Vec<usize>, Vec<usize>)>,
 }
 

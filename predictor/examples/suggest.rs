@@ -11,7 +11,7 @@ use oplearn::data::{Dataset, Machines, RowSet, Source};
 use oppredict::suggest::cost::CostModel;
 use oppredict::suggest::simulate::{Rule, Setup, repeated};
 
-/// Samples of a dataset that are looked at, at most.
+/// Maximum number of samples taken from a dataset.
 const SAMPLES: usize = 3000;
 
 fn main() -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! What can go wrong, worded for the person who has to act on it.
+//! The predictor's errors, worded for the person who has to act on them.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,9 @@ pub enum Error {
     ModelFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         detail: String,
-        /// What to do.
+        /// The action that mends it.
         next: &'static str,
     },
     /// A file of measurements that cannot be read as one.

@@ -1,6 +1,6 @@
-//! How long an operator takes on a target, why, and where it turns.
+//! Answers how long an operator takes on a target, why, and where a factor stops paying.
 //!
-//! What learns and predicts is the crate `oplearn`; here is what asks it.
+//! The crate `oplearn` learns and predicts; this crate asks it and prints the answers.
 //!
 //! | module | owns |
 //! | --- | --- |

@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::html::data_element;
 use crate::svg::{Axis, Mark, Scale, Series, plot};
 
-/// What a page with charts has in its style.
+/// The style of a page with charts.
 pub const CHART_STYLE: &str = concat!(
     include_str!("chart/vendor/uPlot.min.css"),
     ".chart{background:#fff;color:#222}.chart .u-title{font-size:.95rem}.chart .u-legend{font-size:.75rem;text-align:left}",
     ".chart .u-legend th,.chart .u-legend td{white-space:normal;border:0;padding:0 .2rem}.chart .u-legend .u-label{display:inline}"
 );
 
-/// What a page with charts has behind them, inside a `script` element.
+/// The script of a page with charts, inside a `script` element.
 pub const CHART_SCRIPT: &str = concat!(
     include_str!("chart/vendor/uPlot.iife.min.js"),
     "\n",

@@ -24,7 +24,7 @@ pub fn folded(stacks: &[Stack]) -> String {
 /// The picture as SVG; frames are searched and zoomed by a script inside it.
 ///
 /// # Errors
-/// There is no stack with a time.
+/// Fails if there is no stack with a time.
 pub fn svg(title: &str, stacks: &[Stack]) -> io::Result<Vec<u8>> {
     let mut options = Options::default();
     options.title = title.to_owned();

@@ -1,4 +1,4 @@
-//! What a person or a script sees of both programs, `opcollect` and `oppredict`.
+//! The output of both programs, `opcollect` and `oppredict`, for people and scripts.
 //!
 //! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]).
 //! Standard output survives a closed pipe ([`output`]), and text is free of control characters ([`safe`]). It also owns

@@ -1,6 +1,6 @@
 //! Standard output for data and standard error for talk.
 //!
-//! A reader that has gone away (`| head`) is no error; a full disk is one. Nothing here panics, unlike `print!`.
+//! A closed pipe (`| head`) is no error; a full disk is one. Nothing here panics, unlike `print!`.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -38,7 +38,7 @@ pub struct View {
     pub verbosity: Verbosity,
 }
 
-/// Prints data in the form asked for, ending with one line break.
+/// Prints data in the requested form, ending with one line break.
 ///
 /// # Errors
 /// Standard output cannot be written, other than because its reader has gone away.
@@ -115,7 +115,7 @@ impl<W: Write> Stream<W> {
 /// Why a stream ended early.
 #[derive(Debug)]
 pub enum StreamError {
-    /// Its reader has gone away: no fault, but no reason to go on.
+    /// Its reader closed the pipe: no fault, but a reason to stop.
     ReaderGone,
     /// It cannot be written.
     Refused(io::Error),
@@ -151,7 +151,7 @@ pub fn limit_file_sizes_by_errors() {
     }
 }
 
-/// What became of text that the command line's parser printed by itself: a reader that has gone away is no error.
+/// The result of text that the command line's parser printed by itself: a closed pipe is no error.
 ///
 /// # Errors
 /// Standard output cannot be written.
@@ -161,7 +161,7 @@ pub fn printed(result: io::Result<()>) -> io::Result<()> {
 
 /// Writes a line of talk to standard error.
 pub fn say(message: &str) {
-    // There is nowhere left to complain to.
+    // There is no other place for an error message.
     let _ = writeln!(io::stderr(), "{}", printable(message, Colour::Off));
 }
 
@@ -189,7 +189,7 @@ pub fn complain(message: &str) {
     } else {
         "error:"
     };
-    // There is nowhere left to complain to.
+    // There is no other place for an error message.
     let _ = writeln!(stderr, "{label} {}", printable(message, Colour::Off));
 }
 

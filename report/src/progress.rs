@@ -87,7 +87,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// A line; that the reader of the talk has gone away is no reason to stop measuring.
+    /// Prints a line. A closed pipe is no reason to stop measuring.
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "{}", printable(text, Colour::Off));
     }
@@ -206,7 +206,7 @@ fn style() -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// Remembers what it heard, for tests of what reports progress.
+/// Records progress messages for tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded(
     /// One entry a call.

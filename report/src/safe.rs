@@ -1,6 +1,6 @@
 //! Text that is safe on a terminal: names of models, operators and files come from outside and may hold escape sequences.
 //!
-//! Only line breaks, tabs and the colours of [`crate::Style`] are kept. Does not look at what the text means.
+//! Only line breaks, tabs and the colours of [`crate::Style`] are kept. The text's meaning does not matter.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -8,7 +8,7 @@ use std::str::Chars;
 
 use crate::Colour;
 
-/// What stands in place of a control character.
+/// Replaces a control character.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// A text without control characters, other than line breaks and tabs. With colour, sequences that only choose a colour stay.

@@ -1,4 +1,4 @@
-//! Width and colour: what a rendering may use of the terminal it is for.
+//! Width and colour of the terminal that text is rendered for.
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,7 @@ pub enum Colour {
     Off,
 }
 
-/// What a rendering may use.
+/// The terminal's capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Columns of the terminal; `None` where nothing is cut (files, pipes).
@@ -32,8 +32,8 @@ impl Style {
     /// Columns of a pipe, unless the variable `COLUMNS` says otherwise.
     const PIPE_COLUMNS: usize = 80;
 
-    /// What standard output can show. A pipe gets plain text, and so does a dumb terminal or one
-    /// with `NO_COLOR` set and not empty.
+    /// The capabilities of standard output. A pipe gets plain text, and so does a dumb terminal or one with `NO_COLOR`
+    /// set and not empty.
     pub fn for_stdout() -> Self {
         Self::of(&std::io::stdout())
     }

@@ -156,8 +156,8 @@ impl Table {
             .collect()
     }
 
-    /// Takes columns out of the first line until it fits: those that narrow terminals leave out, then the widest that
-    /// shrink, then the last ones. The first column stays.
+    /// Removes columns until the first line fits: those that narrow terminals leave out, then the widest that shrink,
+    /// then the last ones. The first column stays.
     fn fold(&self, widths: &mut [Option<usize>], columns: usize) -> Vec<usize> {
         let mut folded = Vec::new();
         while total(widths) > columns {
@@ -239,7 +239,7 @@ impl Table {
             return natural;
         };
         loop {
-            // What a column left out gives back goes to those that stay.
+            // The width of a removed column goes to the others.
             let mut widths = natural.clone();
             let excess = total(&widths).saturating_sub(available);
             if self.shrink(&mut widths, excess) == excess {

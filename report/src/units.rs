@@ -5,7 +5,7 @@ pub fn time(ns: f64) -> String {
     scaled(ns, 4, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
 }
 
-/// A time given in nanoseconds with three digits, for what is not known better: `412 ns`, `1.23 ms`.
+/// A time in nanoseconds with three digits, for approximate values: `412 ns`, `1.23 ms`.
 pub fn time_rounded(ns: f64) -> String {
     scaled(ns, 3, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
 }
@@ -69,8 +69,8 @@ pub fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The value in the largest unit it is at least 1 of. Rounding may carry into the next unit
-/// (999.96 µs), which is looked after.
+/// The value in the largest unit in which it is at least 1. Rounding may carry into the next unit (999.96 µs), which is
+/// handled.
 fn scaled(value: f64, digits: usize, units: &[(&str, f64)]) -> String {
     let last = units.len() - 1;
     let mut index = units

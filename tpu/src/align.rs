@@ -4,7 +4,7 @@
 //! dynamic programming. Its first half is kept, and the walk goes on from there: what damage costs depends on the
 //! damage, not on the length. Owns the search only; what a pair costs is the caller's to say.
 
-/// What becomes of the next items.
+/// How the next items align.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// These two belong together.

@@ -46,11 +46,11 @@ pub struct Diff {
     pub tiu_working_ratio: (f64, f64),
     /// Parallelism of both.
     pub parallelism: (f64, f64),
-    /// What was put side by side.
+    /// Key of the pairing.
     pub grouping: Grouping,
     /// By size of change.
     pub changes: Vec<Change>,
-    /// What makes the comparison doubtful: other chip, other clocks, losses.
+    /// Reasons to doubt the comparison: other chip, other clocks, losses.
     pub warnings: Vec<String>,
 }
 
@@ -195,8 +195,8 @@ pub fn text(diff: &Diff, top: usize) -> String {
     text
 }
 
-/// Several dumps, each compared with the first, as one table of at most `top` lines, those that differ most first; `names` are
-/// theirs, the first one's first.
+/// Several dumps, each compared with the first, as one table of at most `top` lines, the largest differences first;
+/// `names` are theirs, the first one's first.
 pub fn table(names: &[String], diffs: &[Diff], top: usize) -> String {
     let Some(one) = diffs.first() else {
         return String::new();
@@ -267,10 +267,10 @@ fn times(ratio: Option<f64>) -> String {
     ratio.map_or("-".to_string(), |ratio| format!("{ratio:.3}"))
 }
 
-/// What a line is of: name, type, engine.
+/// The key of a line: name, type, engine.
 type Key = (String, String, Option<Engine>);
 
-/// Times in ns of all that any dump has, in the first dump and in each other one, those that differ most first.
+/// Times in ns of all keys in any dump, in the first dump and in each other one, the largest differences first.
 fn lines(diffs: &[Diff]) -> Vec<(Key, Option<i64>, Vec<Option<i64>>)> {
     let mut found: BTreeMap<Key, (Option<i64>, Vec<Option<i64>>)> = BTreeMap::new();
     for (number, diff) in diffs.iter().enumerate() {

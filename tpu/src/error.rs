@@ -1,13 +1,13 @@
 //! Errors of reading, matching and exporting dumps.
 //!
-//! Each says where (file and byte offset where there is one), what was found and expected, and what to do next.
-//! Losses that leave the rest usable are not errors but entries of the [`crate::report::Report`]; `--strict` turns
-//! those into [`Error::Strict`].
+//! Each names the place (file and byte offset if there is one), what was found and expected, and the remedy. Losses
+//! that leave the rest usable are not errors but entries of the [`crate::report::Report`]; `--strict` turns those into
+//! [`Error::Strict`].
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What went wrong, with the place.
+/// The fault, with its place.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read or written.
@@ -15,7 +15,7 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was being done, e.g. "cannot read".
+        /// The action that failed, e.g. "cannot read".
         action: &'static str,
         /// The system's reason; part of the message, so not its source as well.
         reason: io::Error,
@@ -25,9 +25,9 @@ pub enum Error {
     NotADump {
         /// The folder.
         path: PathBuf,
-        /// What is missing or different.
+        /// The missing or different part.
         what: String,
-        /// What to do.
+        /// The remedy.
         next: &'static str,
     },
     /// A line of `global.profile` has no sense.
@@ -37,7 +37,7 @@ pub enum Error {
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// What is wrong and what was expected.
+        /// The fault, and the expected value.
         what: String,
     },
     /// Bytes of a profile file break its format.
@@ -47,9 +47,9 @@ pub enum Error {
         path: PathBuf,
         /// Byte offset from the start of the file.
         offset: u64,
-        /// What is there.
+        /// The value found.
         found: String,
-        /// What should be there.
+        /// The expected value.
         expected: String,
     },
     /// A JSON file (host trace, layer file, exported profile) cannot be used.
@@ -57,7 +57,7 @@ pub enum Error {
     Json {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// The place and the fault.
         what: String,
     },
     /// `--strict` was given and the dump is not whole.
@@ -69,7 +69,7 @@ pub enum Error {
     Strict {
         /// The dump.
         path: PathBuf,
-        /// How many findings the report holds.
+        /// Number of findings in the report.
         count: usize,
         /// The first of them.
         first: String,
@@ -79,7 +79,7 @@ pub enum Error {
     Option {
         /// The option as typed.
         option: &'static str,
-        /// What is wrong and what is allowed.
+        /// The fault, and the allowed values.
         what: String,
     },
     /// The spreadsheet library refused.
@@ -96,9 +96,9 @@ pub enum Error {
     /// The recorded command could not be run, or wrote nothing.
     #[error("{what}; {next}")]
     Record {
-        /// What happened.
+        /// The fault.
         what: String,
-        /// What to do.
+        /// The remedy.
         next: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A whole job: dumps in, chosen files out. What `opcollect tpu` does, without its command line.
+//! A whole job: dumps in, chosen files out. It is `opcollect tpu` without the command line.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -38,7 +38,7 @@ pub enum Output {
     Rows,
 }
 
-/// What is written if nothing is chosen.
+/// The default outputs.
 pub const DEFAULT_OUTPUTS: [Output; 2] = [Output::Summary, Output::Perfetto];
 
 /// A job.
@@ -48,13 +48,13 @@ pub struct Job {
     pub dumps: Vec<PathBuf>,
     /// Where files go: into this folder for one dump, into one folder each in it for several.
     pub out: PathBuf,
-    /// What to write.
+    /// The files to write.
     pub outputs: BTreeSet<Output>,
     /// How to read.
     pub ingest: IngestOptions,
     /// Host trace to merge into the Perfetto trace.
     pub trace_file: Option<PathBuf>,
-    /// Which events roll-ups count.
+    /// The events that roll-ups count.
     pub filter: Filter,
     /// Length of lists.
     pub top: usize,
@@ -123,7 +123,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// What `--json` prints of it.
+    /// The JSON that `--json` prints.
     pub fn json(&self, job: &Job) -> Value {
         let mut object = profile_json::object(&self.profile, &self.summary, &job.filter, job.top);
         object["out"] = json!(self.out.display().to_string());

@@ -1,9 +1,9 @@
 //! Sophgo TPU profile dumps: parsing, matching, analysis and exports.
 //!
 //! A dump is a folder `cdm_profile_data_dev{D}-{C}` that Sophgo's runtimes write: PMU records of each engine of each
-//! core, and what is known of the commands. [`ingest`] reads one into a [`Profile`]: [`input`] owns bytes, [`matching`]
-//! order and commands, [`view`] meaning. [`analysis`] draws conclusions, [`export`] writes files. The account of what
-//! was lost or guessed is part of every profile ([`report::Report`]). Never here: TVM, and the command line.
+//! core, and facts about the commands. [`ingest`] reads one into a [`Profile`]: [`input`] owns bytes, [`matching`]
+//! order and commands, [`view`] meaning. [`analysis`] draws conclusions, [`export`] writes files. Every profile has an
+//! account of lost and guessed data ([`report::Report`]). This crate does not use TVM.
 
 mod align;
 pub mod analysis;

@@ -15,7 +15,7 @@ use crate::profile::Profile;
 /// The runtime's default for `PROFILE_RECORD_SIZE`.
 pub const DEFAULT_RECORDS: u64 = 131_072;
 
-/// What to record and how.
+/// The command to record, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordOptions {
     /// Program and arguments.

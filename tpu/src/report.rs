@@ -1,4 +1,4 @@
-//! What was read, matched, guessed, left over and damaged: the account that every run gives.
+//! The account of every run: what was read, matched, guessed, left over and damaged.
 //!
 //! Counts per core and engine, findings in words, and one note for each record that is not plainly matched. Owns no
 //! policy but one: a finding of severity [`Severity::Loss`] means that numbers lack something (exit status 4, and an
@@ -77,7 +77,7 @@ impl fmt::Display for Stream {
     }
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -90,19 +90,19 @@ pub enum Severity {
 /// Something found while reading a dump.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// A word for scripts, e.g. `records_lost`.
     pub kind: &'static str,
     /// Where: a file, `core 3 GDMA`, …
     pub place: String,
-    /// How many records, commands or files it is about.
+    /// Number of records, commands or files that it is about.
     pub count: u64,
-    /// In words, with what to do where there is something.
+    /// A sentence, with a remedy if there is one.
     pub text: String,
 }
 
-/// What became of a record that is not plainly matched.
+/// The outcome of a record that is not plainly matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -125,7 +125,7 @@ pub enum Fate {
 pub struct RecordNote {
     /// Whose.
     pub stream: Stream,
-    /// What became of it.
+    /// Its outcome.
     pub fate: Fate,
     /// Command id in the record.
     pub id: u64,
@@ -206,7 +206,7 @@ pub struct Report {
     pub streams: Vec<StreamCounts>,
     /// Records that are not plainly matched: the first [`NOTES`] of them.
     pub records: Vec<RecordNote>,
-    /// How many more there are; the counts of the streams have them all.
+    /// Number of further records; the counts of the streams include them.
     pub records_not_listed: u64,
 }
 
@@ -267,7 +267,7 @@ impl Report {
         Some(format!("NOT WHOLE: {}: {}{more}", first.place, first.text))
     }
 
-    /// What part of the dump's time was kept, if not all of it.
+    /// The part of the dump's time that was kept, if not all of it.
     pub fn window(&self) -> Option<&str> {
         let window = self.findings.iter().find(|f| f.kind == WINDOW)?;
         Some(&window.text)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io_at};
 
-/// Names that jobs write, and what the names of several begin with.
+/// Names of files that jobs write, and prefixes of several.
 const OWN: [&str; 9] = [
     "summary.txt",
     "perfetto.pftrace",
@@ -49,7 +49,7 @@ impl Staged {
         })
     }
 
-    /// Puts all files in their place instead of what earlier jobs left there, and corrects their paths.
+    /// Moves all files to their final paths, replacing those of earlier jobs, and corrects the paths.
     pub fn publish(self, files: &mut [PathBuf]) -> Result<()> {
         for name in names(&self.out)? {
             if OWN.contains(&name.as_str()) || OWN_PREFIXES.iter().any(|p| name.starts_with(p)) {

@@ -15,9 +15,9 @@ use crate::nest::{Buffer, Stmt, realized};
 /// The buffers of a block.
 #[derive(Debug, Clone)]
 pub struct Computation {
-    /// What it reads, in the order of [`crate::BlockInfo::reads`].
+    /// Its reads, in the order of [`crate::BlockInfo::reads`].
     pub reads: Vec<Buffer>,
-    /// What it writes.
+    /// Its output.
     pub written: Buffer,
 }
 
@@ -27,7 +27,7 @@ impl PrimFunc {
     /// The buffers of the block called `name`.
     ///
     /// # Errors
-    /// There is no such block, or it writes nothing.
+    /// Fails if there is no such block, or if it writes nothing.
     pub fn computation(&self, name: &str) -> Result<Computation> {
         let found = RefCell::new(None);
         any_statement_in(&field(&self.handle, "body")?, &|statement| {
@@ -55,7 +55,7 @@ impl PrimFunc {
     /// leaves for the next.
     ///
     /// # Errors
-    /// There is no such block among the statements of the function, or TVM's.
+    /// Fails if the function has no such block among its statements, or if TVM fails.
     pub fn with_stages(&self, name: &str, stages: &[Stmt], between: &[Buffer]) -> Result<PrimFunc> {
         let root = self.root_block()?;
         let body = field(&root, "body")?;

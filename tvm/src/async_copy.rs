@@ -28,7 +28,7 @@ pub(crate) fn register_operators() -> Result<()> {
         .try_for_each(|op| call("ir.RegisterOp", &[&text(op), &text("")]).map(drop))
 }
 
-/// What makes the code of an operator of asynchronous copies; none for other operators.
+/// Generates the code of an operator of asynchronous copies. `None` for other operators.
 pub(crate) fn code_of(op: &str) -> Any {
     let written = match op {
         COMMIT => |_: &[Obj]| Ok(commit()),
@@ -102,8 +102,8 @@ fn wait(operands: &[Obj]) -> Result<Written> {
     })
 }
 
-/// From `(to, offset, from, offset, bytes)`, and maybe whether there is something to copy: zeros are stored otherwise.
-/// Offsets count elements of what the pointers point to.
+/// Takes `(to, offset, from, offset, bytes)`, and optionally whether there is something to copy: otherwise zeros are
+/// stored. Offsets count elements of the pointers' types.
 fn copy(operands: &[Obj]) -> Result<Written> {
     let [to, to_offset, from, from_offset, _, predicate @ ..] = operands else {
         return Err(Error::unexpected(COPY, "too few operands"));
@@ -158,7 +158,7 @@ fn number(op: &str, operands: &[Obj], place: usize) -> Result<i64> {
     value(op, field(operand, "value")?)
 }
 
-/// Bytes of an element of what a pointer points to.
+/// Bytes of an element of a pointer's type.
 fn element_bytes(pointer: &Obj) -> Result<i64> {
     let element = field(&field(pointer, "ty")?, "element_type")?;
     let dtype: DLDataType = value("PrimType.dtype", field(&element, "dtype")?)?;

@@ -2,8 +2,7 @@
 //!
 //! By default they compute in single precision and store integers of 16 bits. That is right everywhere, and keeps sums
 //! of bfloat16 more exact than the type is. Tensor cores have no fragments of such integers. For programs with
-//! fragments of bfloat16, the functions by which the passes ask TVM's Python package answer that the GPU knows the
-//! type.
+//! fragments of bfloat16, this module answers the passes' query of TVM's Python package: the GPU supports the type.
 
 use std::cell::Cell;
 

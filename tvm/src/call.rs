@@ -88,7 +88,7 @@ where
 /// A reflected field of a TVM object.
 ///
 /// # Errors
-/// `object` is a plain value, or has no such field.
+/// Fails if `object` is a plain value, or has no such field.
 pub(crate) fn field(object: &Obj, name: &str) -> Result<Obj> {
     let reference: ObjectRef = object
         .0

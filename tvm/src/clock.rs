@@ -1,7 +1,7 @@
 //! A clock for times that are taken hundreds of times in a millisecond. It is the processor's time stamp counter where
 //! that runs at one rate on all cores, else the system's monotonic clock.
 //!
-//! Reading it costs less than half of what `Instant::now` does. Ticks become nanoseconds afterwards.
+//! A reading costs less than half of one of `Instant::now`. Ticks become nanoseconds afterwards.
 
 use std::sync::LazyLock;
 

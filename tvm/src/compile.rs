@@ -1,4 +1,4 @@
-//! The path from a scheduled operator to a running kernel, and what each stage costs.
+//! The path from a scheduled operator to a running kernel, and the duration of each stage.
 //!
 //! Schedule → lower (passes) → code generation (`target.build.llvm`: LLVM IR, optimised) → JIT (machine code, in
 //! memory). For a device other than the host, lowering splits the kernels off. They go through their own code generator
@@ -38,7 +38,7 @@ pub struct StageTimes {
 pub struct Compiled {
     /// The module, its functions ready to be called.
     pub module: KernelModule,
-    /// What the stages took.
+    /// Durations of the stages.
     pub times: StageTimes,
 }
 
@@ -67,7 +67,7 @@ pub struct Generated {
 pub struct DeviceSource {
     /// All kernels.
     pub text: String,
-    /// What lowering and code generation took.
+    /// Durations of lowering and code generation.
     pub times: StageTimes,
 }
 
@@ -95,7 +95,7 @@ impl Lowered {
         })
     }
 
-    /// A hash of what will be compiled: equal for modules whose code is equal, however they were scheduled.
+    /// A hash of the lowered module: equal for modules with equal code, however they were scheduled.
     ///
     /// # Errors
     /// TVM's.
@@ -121,7 +121,7 @@ impl Lowered {
         }
     }
 
-    /// The device's kernels as TVMScript; none where the host runs everything.
+    /// The device's kernels as TVMScript. `None` if the host runs everything.
     ///
     /// # Errors
     /// The printer's.
@@ -138,7 +138,7 @@ impl Lowered {
         self.generate()?.load()
     }
 
-    /// How the device's kernels are started; none where the host runs everything.
+    /// The launch parameters of the device's kernels. Empty if the host runs everything.
     ///
     /// # Errors
     /// TVM's.
@@ -146,7 +146,7 @@ impl Lowered {
         self.parts.device.as_ref().map_or(Ok(Vec::new()), launches)
     }
 
-    /// Generates the source of the device's kernels alone; none where the host runs everything.
+    /// Generates the source of the device's kernels alone. `None` if the host runs everything.
     ///
     /// # Errors
     /// The code generator refuses the program, or TVM keeps no source for this kind of target.
@@ -203,7 +203,7 @@ fn source(code: &Obj, target: &Target) -> Result<String> {
 }
 
 impl Generated {
-    /// Source of the device's kernels in the target's language; none where the host runs everything.
+    /// Source of the device's kernels in the target's language. `None` if the host runs everything.
     ///
     /// # Errors
     /// TVM keeps no source for this kind of target.
@@ -212,7 +212,7 @@ impl Generated {
         device.map(|code| source(code, &self.target)).transpose()
     }
 
-    /// What the stages took so far.
+    /// Durations of the stages so far.
     pub fn times(&self) -> StageTimes {
         self.times
     }
@@ -231,7 +231,7 @@ impl Generated {
     /// Writes the host's part as an object file.
     ///
     /// # Errors
-    /// The file cannot be written, or the code generator writes no such files.
+    /// Fails if the file cannot be written, or if the code generator writes no such files.
     pub fn write_object(&self, file: &Path) -> Result<()> {
         KernelModule::compiled(self.host.clone()).write_object(file)
     }
@@ -240,7 +240,7 @@ impl Generated {
     /// code of the device's kernels, if there are any.
     ///
     /// # Errors
-    /// A file cannot be written, the code generator writes no such files, or the source is refused.
+    /// Fails if a file cannot be written, if the code generator writes no such files, or if the source is refused.
     pub fn write_objects(
         self,
         folder: &Path,

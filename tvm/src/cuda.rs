@@ -1,4 +1,4 @@
-//! What TVM's CUDA code generator asks of its surroundings: a header, inline assembly, and a compiler.
+//! Inputs of TVM's CUDA code generator: a header, inline assembly, and a compiler.
 //!
 //! TVM's Python package registers these as global functions; without Python they are registered here, in Rust.
 //! [`prepare`] gives the generator what it needs to write source, with no GPU and no CUDA installed. [`set_compiler`]
@@ -29,7 +29,7 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 ";
 
-/// What is no number, and what is larger than all, under the names of `<math_constants.h>`, which NVRTC does not have.
+/// NaN and infinity under the names of `<math_constants.h>`, which NVRTC does not have.
 const INFINITIES: &str = "\
 #ifndef CUDART_INF_F
 #define CUDART_INF_F __int_as_float(0x7f800000)
@@ -39,7 +39,7 @@ const INFINITIES: &str = "\
 #endif
 ";
 
-/// What TVM's code for half precision takes for granted beside `<cuda_fp16.h>`.
+/// Definitions that TVM's code for half precision expects, besides `<cuda_fp16.h>`.
 const HALVES: &str = "#include <cuda_fp16.h>\n";
 
 /// The same for bfloat16, whose header names the function that makes a pair differently.
@@ -48,8 +48,8 @@ const BFLOATS: &str = "\
 static inline __device__ nv_bfloat162 make_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return __halves2bfloat162(x, y); }
 ";
 
-/// What it expects of each type of 16 bits, `{T}`, which the names of NVIDIA's functions call `{F}`: packing, and
-/// functions under the names that those of single precision have.
+/// Definitions that it expects for each type of 16 bits, `{T}`, whose functions NVIDIA names with `{F}`: packing, and
+/// functions under the names of single precision.
 const OF_16_BITS: &str = "\
 static inline __device__ __host__ unsigned __pack_{T}2(const {T} x, const {T} y) {
   return (unsigned)__{F}_as_ushort(y) << 16 | __{F}_as_ushort(x);
@@ -111,8 +111,8 @@ pub fn set_compiler(
     })
 }
 
-/// Loads TVM's runtime for CUDA. Its own libraries (`libcudart.so.13`, `libcuda.so.1`) must be found by the loader, or be
-/// in this process already. From then on code generation compiles, by what [`set_compiler`] was given.
+/// Loads TVM's runtime for CUDA. The loader must find its libraries (`libcudart.so.13`, `libcuda.so.1`), or they must
+/// be in this process already. From then on code generation compiles, with the compiler of [`set_compiler`].
 ///
 /// # Errors
 /// TVM cannot be loaded, or a library that its CUDA runtime needs is not there.
@@ -140,7 +140,7 @@ pub fn emulate_memory() -> Result<()> {
 /// The global function that TVM's CUDA build calls.
 const COMPILER: &str = "tvm_callback_cuda_compile";
 
-/// What the source begins with: types, and the headers that the tags ask for.
+/// The head of the source: types, and the headers that the tags name.
 fn header(tags: &[String]) -> String {
     let mut lines = String::from(TYPES);
     for tag in tags {

@@ -79,7 +79,7 @@ impl Writer {
     }
 }
 
-/// A function of a database, with what its records have to fit.
+/// A function of a database, with the shapes that its records must fit.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// TVM's structural hash of it, as the database writes it.
@@ -93,7 +93,7 @@ impl Workload {
     /// Of a line of `database_workload.json`.
     ///
     /// # Errors
-    /// It is no workload of this version of TVM, its hash is another, or it has no function `main`.
+    /// Fails if it is not a workload of this version of TVM, if its hash differs, or if it has no function `main`.
     pub fn of_line(line: &Value) -> Result<Workload> {
         const NAME: &str = "s_tir.meta_schedule.WorkloadFromJSON";
         Libraries::load()?;

@@ -100,7 +100,7 @@ impl FromStr for DeviceKind {
     }
 }
 
-/// What tells attributes of devices.
+/// TVM's function for attributes of devices.
 const ATTRIBUTE: &str = "runtime.GetDeviceAttr";
 /// `kRPCSessMask` of TVM's runtime: a session's devices are numbered from its multiple on.
 const SESSION: i64 = 128;
@@ -108,7 +108,7 @@ const SESSION: i64 = 128;
 /// One device of this machine, or of another one behind a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Device {
-    /// What it is.
+    /// The kind of device.
     pub kind: DeviceKind,
     /// Its number among those of its kind, from 0.
     pub id: i32,
@@ -152,17 +152,17 @@ impl Device {
         Ok(value::<i64>(ATTRIBUTE, self.attribute(EXISTS)?)? != 0)
     }
 
-    /// The version of what it computes with, as in `8.0` for a GPU of sm_80.
+    /// Its compute version, as in `8.0` for a GPU of sm_80.
     ///
     /// # Errors
-    /// The device is not here, or has no such version.
+    /// Fails if the device is missing, or if it has no such version.
     pub fn compute_version(self) -> Result<String> {
         /// `DeviceAttrKind::kComputeVersion` of TVM's runtime.
         const COMPUTE_VERSION: i64 = 4;
         self.attribute_text(COMPUTE_VERSION)
     }
 
-    /// What its maker calls it.
+    /// The manufacturer's name for it.
     ///
     /// # Errors
     /// The device is not here, or has no name.
@@ -211,7 +211,7 @@ impl Device {
         Obj(unsafe { Any::from_raw_ffi_any(any) })
     }
 
-    /// The device with TVM's number and its place among those of its kind.
+    /// The device with TVM's code for its kind, and its number among those.
     pub(crate) fn from_code(code: i64, id: i32) -> Option<Device> {
         let session = i32::try_from(code / SESSION).ok()?;
         Some(Device {

@@ -83,7 +83,7 @@ impl DType {
         Obj(tvm_ffi::Any::from(self.dl()))
     }
 
-    /// The type with this code in DLPack; none for vectors.
+    /// The type with this code in DLPack. `None` for vectors.
     pub(crate) fn from_dl(dl: DLDataType) -> Option<DType> {
         Self::ALL
             .iter()

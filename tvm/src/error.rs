@@ -1,4 +1,4 @@
-//! What can go wrong between us and TVM, as one typed error.
+//! Errors between this program and TVM, as one type.
 //!
 //! TVM's own messages carry C++ backtraces and, for schedules, the whole program text. They are cut down here, once,
 //! to the part that says what happened; the full text stays available in [`Error::detail`].
@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of loading TVM or of a call into it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// TVM's libraries were not found in any of the places looked at.
+    /// TVM's libraries were not found in any of these folders.
     #[error("TVM's libraries were not found (looked in {}); run scripts/setup, or set OPBENCH_SITE_PACKAGES to the site-packages folder of a virtual environment that has apache-tvm",
         looked.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
     NotFound {
@@ -27,7 +27,7 @@ pub enum Error {
         found: String,
         /// Version that is needed.
         wanted: &'static str,
-        /// The site-packages folder looked at.
+        /// The site-packages folder searched.
         site: PathBuf,
     },
     /// A library is there but the dynamic loader refuses it.
@@ -43,7 +43,7 @@ pub enum Error {
         "there is no device {device}: this machine does not have it, or TVM's runtime for it is not loaded"
     )]
     NoDevice {
-        /// The device asked for, as TVM writes it: `cuda(0)`.
+        /// The requested device, as TVM writes it: `cuda(0)`.
         device: String,
     },
     /// A call into TVM failed.
@@ -61,7 +61,7 @@ pub enum Error {
     Unexpected {
         /// The call.
         call: String,
-        /// What was wrong with its result.
+        /// The fault of its result.
         reason: String,
     },
 }
@@ -117,7 +117,7 @@ fn essential(detail: &str) -> String {
     line
 }
 
-/// What stands alone on the line before the message of another machine.
+/// The line before the message of another machine.
 const OF_REMOTE: &str = "Error caught from RPC call:";
 
 /// Longest message kept, in bytes: a row's reason is one line.

@@ -1,8 +1,8 @@
 //! MetaSchedule's evolutionary search over the design space of a function, with a cost model and measurements of the caller's.
 //!
-//! TVM samples, mutates and selects schedules; all settings but the population's are those of its Python package
-//! (`tvm.s_tir.meta_schedule.search_strategy.EvolutionarySearch`, TVM 0.27). Schedules come in batches
-//! ([`Evolution::generate`]); what they took goes back ([`Evolution::tell`]).
+//! TVM samples, mutates and selects schedules. All settings except the population's size are those of its Python
+//! package (`tvm.s_tir.meta_schedule.search_strategy.EvolutionarySearch`, TVM 0.27). Schedules come in batches
+//! ([`Evolution::generate`]); their times go back ([`Evolution::tell`]).
 
 use tvm_ffi::{Any, AnyView};
 
@@ -18,10 +18,10 @@ use crate::trace::Trace;
 /// Predicts scores of schedules by their features, in their order: the higher, the faster.
 pub type Predict = Box<dyn Fn(&[Vec<f32>]) -> Vec<f64>>;
 
-/// How long a search is, and how much it considers.
+/// The length of a search, and its population.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// Most schedules.
+    /// Maximum number of schedules.
     pub trials: usize,
     /// Schedules of a batch.
     pub batch: usize,
@@ -148,7 +148,7 @@ impl Evolution {
         bred.collect()
     }
 
-    /// What the schedules of the last batch took, in their order: any unit of time; none of those that failed.
+    /// Times of the last batch's schedules, in their order and in any unit. `None` for those that failed.
     ///
     /// # Errors
     /// TVM's.
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::schedule::Schedule;
 
-    /// Batches are full, schedules differ, and what was measured is bred from.
+    /// Batches are full, schedules differ, and measured ones are bred from.
     #[test]
     fn a_search_proposes_new_schedules_and_takes_their_times() {
         let path = format!("{}/tests/fixtures/matmul.json", env!("CARGO_MANIFEST_DIR"));

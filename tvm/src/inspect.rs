@@ -1,8 +1,8 @@
-//! What a block of a schedule looks like: its iteration variables and how they index the buffers it touches.
+//! Description of a schedule's block: its iteration variables and how they index its buffers.
 //!
-//! Read from the live TensorIR through TVM's reflection, so that it is true at any point of a schedule, for operators
-//! of any origin. Index expressions are reduced to which iterators occur and with what factor; that is all that a
-//! schedule space needs to know.
+//! Read from the live TensorIR through TVM's reflection, so that it is right at any point of a schedule, for operators
+//! of any origin. Index expressions are reduced to the iterators in them and their factors, which suffices for a
+//! schedule space.
 
 use crate::call::{Obj, call, elements, field, text, value};
 use crate::dtype::DType;
@@ -29,11 +29,11 @@ pub struct Iter {
     pub name: String,
     /// Number of its values.
     pub extent: i64,
-    /// What it is to the computation.
+    /// Its role in the computation.
     pub kind: IterKind,
 }
 
-/// What an iteration variable is to the computation.
+/// The role of an iteration variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IterKind {
     /// Its values can be computed in any order, or at once.
@@ -49,7 +49,7 @@ pub enum IterKind {
 pub struct Access {
     /// The buffer's name.
     pub buffer: String,
-    /// Its elements; none for a type that tensors cannot have.
+    /// Its elements' type. `None` for a type that tensors cannot have.
     pub dtype: Option<DType>,
     /// Extents of its dimensions (0 where not constant).
     pub shape: Vec<i64>,
@@ -99,7 +99,7 @@ impl BlockInfo {
         self.iters.iter().any(|i| i.kind == IterKind::Reduction)
     }
 
-    /// How many innermost iterators every access either walks through contiguously, in order, or does not use at all.
+    /// Number of innermost iterators that every access either traverses contiguously, in order, or does not use at all.
     pub fn contiguous_suffix(&self) -> usize {
         let n = self.iters.len();
         let fits = |suffix: usize| {
@@ -184,7 +184,7 @@ pub(crate) fn any_statement(
     Ok(false)
 }
 
-/// The same for a statement and what is inside it.
+/// The same for a statement and the statements inside it.
 pub(crate) fn any_statement_in(
     statement: &Obj,
     test: &impl Fn(&Obj) -> Result<bool>,
@@ -293,7 +293,7 @@ fn quotient(expr: &Obj, names: &[String]) -> Result<Option<(usize, i64)>> {
     Ok(iter.zip(constant(&field(&expr, "b")?)))
 }
 
-/// What a constant is added to or subtracted from; another expression as it is.
+/// The expression without an added or subtracted constant; another expression unchanged.
 fn without_constant(expr: &Obj) -> Result<Obj> {
     let sum = matches!(type_key(expr), Some("prim.Add" | "prim.Sub"));
     match sum && constant(&field(expr, "b")?).is_some() {
@@ -377,7 +377,7 @@ pub(crate) fn allocation(statement: &Obj) -> Result<(String, Option<i64>)> {
     ))
 }
 
-/// A whole number that a block or a loop is marked with.
+/// The value of an integer annotation of a block or loop.
 pub(crate) fn annotation(annotations: &Obj, key: &str) -> Result<Option<i64>> {
     const COUNT: &str = "ffi.MapCount";
     let count: i64 = value(COUNT, call(COUNT, &[annotations, &text(key)])?)?;

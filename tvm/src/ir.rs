@@ -67,7 +67,7 @@ impl IrModule {
     /// The TensorIR function called `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub fn prim_func(&self, name: &str) -> Result<PrimFunc> {
         Ok(PrimFunc {
             handle: call("ir.Module_Lookup_str", &[&self.handle, &text(name)])?,
@@ -77,12 +77,12 @@ impl IrModule {
     /// The function called `name`, Relax or TensorIR, as TVMScript.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub fn function_script(&self, name: &str) -> Result<String> {
         script(&call("ir.Module_Lookup_str", &[&self.handle, &text(name)])?)
     }
 
-    /// A module with the functions of `replacements` in place of those of the same names.
+    /// A module in which the functions of `replacements` replace those of the same names.
     ///
     /// # Errors
     /// A name is not in the module.
@@ -150,7 +150,7 @@ impl IrModule {
             .collect()
     }
 
-    /// The module with other functions in the place of its PrimFuncs; none where `other` changes nothing.
+    /// The module with its PrimFuncs replaced by those of `other`. `None` if `other` changes nothing.
     pub(crate) fn with_changed(
         &self,
         other: impl Fn(&PrimFunc) -> Result<Option<PrimFunc>>,
@@ -313,7 +313,7 @@ impl IndexMap {
     /// Splits the last of `dims` axes into `(…, last mod stride, last div stride)`: one phase after the other.
     ///
     /// # Errors
-    /// There is no axis, or TVM's.
+    /// Fails if there is no axis, or if TVM fails.
     pub fn phases(dims: usize, stride: i64) -> Result<IndexMap> {
         let vars = (0..dims)
             .map(|i| index_var(&format!("i{i}")))
@@ -330,8 +330,8 @@ impl IndexMap {
         })
     }
 
-    /// Fuses axes: each group of `groups` becomes one axis, its first member the slowest; a group of none is an axis of one
-    /// value. `extents` are those of the source axes.
+    /// Fuses axes: each group of `groups` becomes one axis, its first member the slowest; an empty group is an axis of
+    /// one value. `extents` are those of the source axes.
     ///
     /// # Errors
     /// A group has an axis that there is not, or TVM's.

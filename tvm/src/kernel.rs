@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 /// A module of functions; functions keep it alive.
 #[derive(Debug, Clone)]
 pub struct KernelModule {
-    /// The compiled ones; none where all are native.
+    /// The compiled functions. `None` if all are native.
     pub(crate) handle: Option<Obj>,
     natives: Vec<Kernel>,
 }
@@ -24,7 +24,7 @@ impl KernelModule {
     /// Loads a shared library of compiled kernels; TVM's runtime is enough for it.
     ///
     /// # Errors
-    /// There is none, or it is no such library.
+    /// Fails if there is no file, or if it is not such a library.
     pub fn load(library: &Path) -> Result<KernelModule> {
         Libraries::load_runtime()?;
         let path = text(&library.to_string_lossy());
@@ -42,7 +42,7 @@ impl KernelModule {
     /// Writes compiled functions as an object file.
     ///
     /// # Errors
-    /// There are none, or the file cannot be written.
+    /// Fails if there are no compiled functions, or if the file cannot be written.
     pub(crate) fn write_object(&self, file: &Path) -> Result<()> {
         let missing = || Error::unexpected("KernelModule::write_object", "nothing compiled");
         let handle = self.handle.as_ref().ok_or_else(missing)?;
@@ -68,7 +68,7 @@ impl KernelModule {
     /// The function with this exported symbol; compiled to machine code at the first request.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub fn function(&self, name: &str) -> Result<Kernel> {
         if let Some(native) = self.natives.iter().find(|kernel| kernel.name == name) {
             return Ok(native.clone());

@@ -1,4 +1,4 @@
-//! How the kernels of a device are started: their grids, their blocks, and the shared memory that a start asks for.
+//! Launch parameters of a device's kernels: their grids, their blocks, and the dynamic shared memory.
 //!
 //! Read from lowered kernels, so it is known before any code is generated, and without a device.
 

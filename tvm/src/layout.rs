@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ir::IndexMap;
 use crate::schedule::{Block, Loop, Schedule};
 
-/// Which buffers of a block a primitive means.
+/// The buffers of a block that a primitive works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// The buffers it reads.
@@ -34,7 +34,7 @@ impl Schedule {
     /// copying block.
     ///
     /// # Errors
-    /// No such buffer.
+    /// Fails if there is no such buffer.
     pub fn reindex(&self, block: &Block, buffer: usize, access: Access) -> Result<Block> {
         Ok(Block(self.call(
             "ScheduleReIndex",
@@ -88,7 +88,7 @@ impl Schedule {
     /// rows of shared memory in different banks.
     ///
     /// # Errors
-    /// No such buffer or dimension.
+    /// Fails if there is no such buffer or dimension.
     pub fn storage_align(
         &self,
         block: &Block,

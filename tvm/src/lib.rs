@@ -4,9 +4,9 @@
 //! primitives, lowering and code generation. Then compiled kernels, tensors, the thread pool and the Relax virtual
 //! machine with its instrument hook. It owns no policy: what to schedule, measure or keep is decided by its callers.
 //!
-//! The path from an operator to a running kernel, and what each step costs, is described in [`compile`]. Errors
-//! raised inside TVM arrive as [`Error::Tvm`], cut down to the sentence a person needs. A panic in a Rust
-//! callback becomes a TVM error and never unwinds through C++.
+//! [`compile`] describes the path from an operator to a running kernel, and the cost of each step. Errors raised inside
+//! TVM arrive as [`Error::Tvm`], reduced to the sentence that a user needs. A panic in a Rust callback becomes a TVM
+//! error and never unwinds through C++.
 
 pub mod algorithm;
 pub mod annotate;

@@ -18,17 +18,17 @@ use crate::reducers;
 pub const TVM_VERSION: &str = "0.27.0.post1";
 /// Version of the `apache-tvm-ffi` wheel this crate is built against.
 pub const TVM_FFI_VERSION: &str = "0.1.14.post1";
-/// Environment variable that names the site-packages folder to take the libraries from.
+/// Environment variable with the site-packages folder that contains the libraries.
 pub const SITE_PACKAGES_VARIABLE: &str = "OPBENCH_SITE_PACKAGES";
 
 /// Folder of the libraries in site-packages.
 const FOLDER: &str = "tvm/lib";
-/// What runs compiled code: tensors, devices, modules, RPC.
+/// The library that runs compiled code: tensors, devices, modules, RPC.
 const RUNTIME: &str = "libtvm_runtime.so";
-/// What else compiling and whole models need, in loading order.
+/// Further libraries for compiling and for whole models, in loading order.
 const COMPILER: [&str; 2] = ["libtvm_runtime_extra.so", "libtvm_compiler.so"];
 
-/// Proof that TVM is loaded, and where from.
+/// Proof that TVM is loaded, with its folder.
 #[derive(Debug, Clone)]
 pub struct Libraries {
     site_packages: PathBuf,
@@ -65,7 +65,7 @@ impl Libraries {
         LOADED.get_or_init(load).as_ref().map_err(Clone::clone)
     }
 
-    /// Where the libraries would be loaded from, with the versions checked but nothing opened.
+    /// The folder that the libraries would be loaded from. Versions are checked, but nothing is opened.
     ///
     /// # Errors
     /// As [`Libraries::load`], but for [`Error::Load`].
@@ -99,8 +99,8 @@ impl Libraries {
     }
 }
 
-/// Folders to look in: that of the environment variable alone if it is set, else those of the virtual environments
-/// beside or above the program and the working directory.
+/// Folders to search: the environment variable's alone if it is set, else those of the virtual environments beside or
+/// above the program and the working directory.
 fn candidates() -> Vec<PathBuf> {
     if let Some(set) = std::env::var_os(SITE_PACKAGES_VARIABLE) {
         return vec![PathBuf::from(set)];

@@ -1,4 +1,4 @@
-//! What the LLVM in TVM knows: names of processors and of their features, for this machine's architecture.
+//! Facts from the LLVM in TVM: names of processors and of their features, for this machine's architecture.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -19,12 +19,12 @@ pub fn cpus() -> Result<Vec<String>> {
     Ok(names.iter().map(|name| name.as_str().to_owned()).collect())
 }
 
-/// Whether LLVM knows a feature of processors, such as `avx2`.
+/// Whether LLVM has a feature of processors, such as `avx2`.
 ///
 /// # Errors
 /// TVM cannot be loaded.
 pub fn has_feature(feature: &str) -> Result<bool> {
-    // A feature that is unknown cannot be switched on.
+    // An unknown feature cannot be enabled.
     let with = json!({ "kind": "llvm", "mattr": [format!("+{feature}")] });
     Ok(features(&with)?.contains(feature))
 }

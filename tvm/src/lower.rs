@@ -1,9 +1,9 @@
-//! From a scheduled TensorIR module to what code generators take: the host's part, and the device's where it has one.
+//! From a scheduled TensorIR module to the input of code generators: the host's part, and the device's if there is one.
 //!
 //! The passes are those of TVM's own pipeline for scheduled TensorIR (`tvm/s_tir/pipeline.py` of the wheel, 0.27), in
-//! its order with one exception. Loops are partitioned before types are narrowed. Of those of `tirx.use_async_copy` the
-//! one for CUDA is among them, without the option. Which of them run follows from the target's device. Passes that can
-//! only change GPU code are left out for a CPU, and a test checks that this gives the same program.
+//! its order with one exception: loops are partitioned before types are narrowed. The pass for CUDA of the option
+//! `tirx.use_async_copy` always runs. The target's device decides which passes run. Passes that can only change GPU
+//! code are left out for a CPU, and a test checks that this gives the same program.
 
 use crate::bfloat16::Guard;
 use crate::call::{Obj, boolean, field, int, text, value};
@@ -26,7 +26,7 @@ pub enum Asserts {
     Dropped,
 }
 
-/// Which passes to run.
+/// The passes to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pipeline {
     /// Loops stay loops; one module comes out.
@@ -48,7 +48,7 @@ impl Pipeline {
 /// A lowered module.
 #[derive(Debug)]
 pub(crate) struct HostAndDevice {
-    /// What is called: the whole program on a CPU, else the code that starts kernels.
+    /// The part that is called: the whole program on a CPU, else the code that starts kernels.
     pub host: IrModule,
     /// The kernels, where they run on another device than the host.
     pub device: Option<IrModule>,
@@ -64,7 +64,7 @@ enum Argument {
     Target,
 }
 
-/// What a pass can change.
+/// The programs that a pass can change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Changes {
     Any,
@@ -217,7 +217,7 @@ fn lower_through(
 ) -> Result<HostAndDevice> {
     let mut handle = module.handle.clone();
     let _kept = Guard::for_module(module)?;
-    // Results of single precision take the memory of operands of half precision when these are done with.
+    // Results of single precision reuse the memory of operands of half precision after their last use.
     let apart = pipeline == Pipeline::Gpu && has_fragments(module, |_| true)?;
     for &(name, argument, changes) in PASSES {
         if changes == Gpu && pipeline == Pipeline::Cpu {

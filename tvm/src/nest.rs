@@ -1,10 +1,10 @@
 //! Loop nests written by hand: the smallest language in which a kernel of one's own can be put before TVM's pipeline.
 //!
-//! Operators come from models. This is for kernels that no model has, such as those that find a machine's limits, and
-//! for other algorithms of an operator ([`crate::algorithm`]). A nest works on buffers of `float32` with 64-bit indices
-//! (`values.rs`), and takes the same path as an operator. A rate that it reaches, generated code can reach. The
-//! compiler does not know the values in [`Integers`]. It may otherwise do at once what a loop of known extent repeats.
-//! Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
+//! Operators come from models. This module is for kernels that no model has, such as those that measure a machine's
+//! peak rates, and for other algorithms of an operator ([`crate::algorithm`]). A nest uses buffers of `float32` with
+//! 64-bit indices (`values.rs`), and is compiled like an operator. So generated code can reach every rate that it
+//! reaches. The compiler does not know the values in [`Integers`]; otherwise it could compute a loop of known extent in
+//! one step. This module only constructs the TensorIR; its callers define the nests.
 
 mod values;
 
@@ -15,7 +15,7 @@ use crate::ir::{PrimFunc, index_constant, index_var};
 
 pub use values::{Buffer, Condition, Index, Integers, Value};
 
-/// How the steps of a loop are taken. The numbers are those of TVM's `ForKind`.
+/// How a loop is executed. The numbers are those of TVM's `ForKind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopKind {
     /// One after the other.
@@ -36,7 +36,7 @@ impl Stmt {
     /// One statement after the other.
     ///
     /// # Errors
-    /// There is none, or TVM's.
+    /// Fails if there is no statement, or if TVM fails.
     pub fn sequence(statements: &[Stmt]) -> Result<Stmt> {
         // TVM has no sequence of one.
         if let [only] = statements {
@@ -46,7 +46,7 @@ impl Stmt {
         Ok(Stmt(call("tirx.SeqStmt", &[&all, &none()])?))
     }
 
-    /// Makes room for a local buffer, from here to the end of the loop that it stands in.
+    /// Allocates a local buffer, from here to the end of the enclosing loop.
     ///
     /// # Errors
     /// TVM's.
@@ -213,23 +213,23 @@ pub(crate) fn looped(
     Ok(Stmt(call("tirx.For", &parts)?))
 }
 
-/// What a block touches.
+/// The buffers of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct Touched<'a> {
-    /// What it reads.
+    /// The buffers that it reads.
     pub reads: &'a [&'a Buffer],
-    /// What it writes.
+    /// The buffers that it writes.
     pub writes: &'a [&'a Buffer],
-    /// What is its own.
+    /// Its own buffers.
     pub locals: &'a [Buffer],
 }
 
 /// A parameter of a function.
 #[derive(Debug, Clone, Copy)]
 pub enum Parameter<'a> {
-    /// Numbers to work on.
+    /// A buffer of numbers.
     Data(&'a Buffer),
-    /// Numbers to count by.
+    /// A buffer of loop counts.
     Counts(&'a Integers),
 }
 
@@ -255,7 +255,7 @@ pub fn function(parameters: &[Parameter<'_>], body: &Stmt) -> Result<PrimFunc> {
     Ok(PrimFunc { handle })
 }
 
-/// The iterators of a block, and what each is.
+/// The iterators of a block, each with its role.
 struct Domain<'a> {
     iterators: &'a [Obj],
     values: &'a [Obj],

@@ -1,4 +1,4 @@
-//! Which samples of a sketch a GPU surely refuses, by the tiles that are drawn before any loop is changed.
+//! Finds samples of a sketch that a GPU must refuse, by the tiles that are drawn before any loop is changed.
 //!
 //! A sketch draws the factors of its loops, splits, reorders and binds the loops by them, and moves copies to shared
 //! memory between them. Most samples have too many threads or too large copies, and both follow from the factors alone.
@@ -19,7 +19,7 @@ use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
 use crate::trace::Trace;
 
-/// What a block of threads may have.
+/// Limits of a block of threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockLimits {
     threads: i64,
@@ -27,7 +27,7 @@ pub(crate) struct BlockLimits {
 }
 
 impl BlockLimits {
-    /// Those of a target's dictionary; none where it names none.
+    /// Those of a target's dictionary. `None` if it names none.
     pub fn of(target: &Value) -> Option<BlockLimits> {
         Some(BlockLimits {
             threads: target["max_threads_per_block"].as_i64()?,
@@ -36,7 +36,7 @@ impl BlockLimits {
     }
 }
 
-/// The steps of a sketch that draw its tiles, and what follows from them.
+/// The steps of a sketch that draw its tiles, and the sizes that follow from them.
 #[derive(Debug, Clone)]
 pub(crate) struct Outline {
     /// A trace of those steps.
@@ -83,7 +83,7 @@ struct Dimension {
 /// The marks of a block that bound the threads around it.
 const FEWEST: &str = "meta_schedule.thread_extent_low_inclusive";
 const MOST_THREADS: &str = "meta_schedule.thread_extent_high_inclusive";
-/// What draws a tile's factors.
+/// The instruction that draws a tile's factors.
 const DRAWS_TILE: &str = "SamplePerfectTile";
 /// Steps that change loops or add copies, which no drawing depends on unless it names what they made.
 const MOVES: [&str; 8] = [
@@ -96,13 +96,13 @@ const MOVES: [&str; 8] = [
     "ComputeAt",
     "ReverseComputeAt",
 ];
-/// Steps without an effect of their own on what is drawn.
+/// Steps without an effect on the draws.
 const MARKS: [&str; 2] = ["Annotate", "Unannotate"];
 /// Steps that only look, by the beginnings of their names.
 const LOOKS: &str = "Get";
 
 impl Outline {
-    /// Of a sketch without decisions; none where it draws no tile, or none that a limit depends on.
+    /// Of a sketch without decisions. `None` if it draws no tile, or none that a limit depends on.
     ///
     /// # Errors
     /// TVM's.
@@ -174,7 +174,7 @@ fn drawn(schedule: &Schedule) -> Result<Vec<Vec<i64>>> {
     Ok(drawn)
 }
 
-/// A sketch's steps, and where each name comes from.
+/// A sketch's steps, and the step that defines each name.
 struct Steps<'a> {
     all: Vec<OutlineStep<'a>>,
     /// The step that gives a name, and the place among its outputs.
@@ -219,7 +219,7 @@ impl<'a> Steps<'a> {
         steps.filter(move |(_, step)| step.kind == kind)
     }
 
-    /// Places of the steps that draw, up to the last tile, with what these need.
+    /// Indices of the steps that draw, up to the last tile, with the steps that these need.
     fn that_draw(&self) -> BTreeSet<usize> {
         let last = self
             .of_kind(DRAWS_TILE)
@@ -241,13 +241,13 @@ impl<'a> Steps<'a> {
         kept
     }
 
-    /// The place of a step among those that draw tiles.
+    /// The index of a step among those that draw tiles.
     fn drawing(&self, step: &OutlineStep<'a>) -> Option<usize> {
         self.of_kind(DRAWS_TILE)
             .position(|(_, other)| std::ptr::eq(other, step))
     }
 
-    /// The factors whose product a loop's extent is; none where the draws do not determine it.
+    /// The factors whose product a loop's extent is. `None` if the draws do not determine it.
     fn factors(&self, name: &Value) -> Option<Vec<Factor>> {
         let (step, output) = self.maker(name)?;
         match step.kind {
@@ -290,7 +290,7 @@ impl<'a> Steps<'a> {
         all.into_iter().flatten().collect()
     }
 
-    /// The copies to shared memory, by the block that they are for; `schedule` is one on which the drawing steps were replayed.
+    /// The copies to shared memory, by the block that uses them; the drawing steps were replayed on `schedule`.
     fn copies(&self, schedule: &Schedule) -> Result<Vec<Copies>> {
         let mut all: HashMap<&str, Copies> = HashMap::new();
         for (_, copy) in self.of_kind("CacheRead") {
@@ -313,7 +313,7 @@ impl<'a> Steps<'a> {
         Ok(all.into_values().collect())
     }
 
-    /// A block of the function by its name in the trace; none where the function has no such block.
+    /// A block of the function by its name in the trace. `None` if the function has no such block.
     fn info(&self, schedule: &Schedule, block: &str) -> Result<Option<BlockInfo>> {
         let found = self.made.get(block).map(|&(step, _)| &self.all[step]);
         let name = found
@@ -325,7 +325,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// What `copy` copies at once of what `block` reads at a place of its reads.
+    /// The tile that `copy` copies at once, of one of the reads of `block`.
     fn tile(
         &self,
         copy: &OutlineStep<'a>,
@@ -350,7 +350,7 @@ impl<'a> Steps<'a> {
             return None;
         }
         let in_threads: Vec<Factor> = self.bound_to(&["threadIdx.x", "vthread.x"]);
-        // The factors of a loop that the tile spans: below the copy, and those of threads, which share it.
+        // The factors of a loop that the tile spans: those below the copy, and those of threads, which share it.
         let within = |iter: usize| -> Vec<Factor> {
             let split = self.of_kind("Split").find(|(_, step)| {
                 step.inputs.first().and_then(Value::as_str) == Some(loops.outputs[iter])

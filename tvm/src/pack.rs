@@ -1,4 +1,4 @@
-//! What a module imports, as one object of a shared library: TVM's own format, so that any TVM runtime loads it.
+//! Packs a module's imports as one object of a shared library: TVM's own format, so that any TVM runtime loads it.
 //!
 //! Without a device's runtime in this process, TVM packs the device's kernels as source, which the other end would have to
 //! compile. [`write`] replaces source by machine code on the way. The format is that of `ModulePackImportsToLLVM` (TVM 0.27):
@@ -24,7 +24,7 @@ use crate::tensor::Tensor;
 pub type DeviceCompiler<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
 
 const PACK: &str = "runtime.ModulePackImportsToTensor";
-/// The kind that stands for the library itself, which has no bytes.
+/// The kind that means the library itself, which has no bytes.
 const OWN: &str = "_lib";
 /// The kind of CUDA modules, and the format of source.
 const CUDA: &str = "cuda";
@@ -56,7 +56,7 @@ pub(crate) fn write(
     KernelModule::compiled(object).write_object(file)
 }
 
-/// Reads a packed module from its start on.
+/// Reads a packed module.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -64,7 +64,7 @@ impl Extreme {
         Ok(vec![select(&is_wanted, 0)?, select(&is_beyond, 1)?])
     }
 
-    /// What every value replaces.
+    /// The value that every other value replaces.
     fn start(self, values: &[Obj]) -> Result<Vec<Obj>> {
         Ok(vec![self.of_nothing(&values[0])?])
     }
@@ -101,7 +101,7 @@ impl Extreme {
     }
 }
 
-/// Registers the reduction of this many buffers: what becomes of two values of each, and what they begin with.
+/// Registers the reduction of this number of buffers: how two values of each combine, and their initial values.
 fn register_one(
     buffers: i64,
     combined: impl Fn(&[Obj], &[Obj]) -> Result<Vec<Obj>> + 'static,

@@ -1,4 +1,4 @@
-//! What is left of a function once a device has done its first statements.
+//! The rest of a function after a device has run its first statements.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ impl PrimFunc {
     /// place of its own tensor. Local buffers that nothing uses any more stay.
     ///
     /// # Errors
-    /// The function is not a block of several statements, or has no such local buffer or parameter.
+    /// Fails if the function is not a block of several statements, or has no such local buffer or parameter.
     pub fn rest_after(
         &self,
         statements: usize,

@@ -135,7 +135,7 @@ impl Schedule {
     /// The block called `name`.
     ///
     /// # Errors
-    /// There is none, or several.
+    /// Fails if there is none, or if there are several.
     pub fn block(&self, name: &str) -> Result<Block> {
         Ok(Block(self.call(
             "ScheduleGetSBlock",
@@ -166,7 +166,7 @@ impl Schedule {
             .collect())
     }
 
-    /// What a block looks like at this point of the schedule.
+    /// The block's description at this point of the schedule.
     ///
     /// # Errors
     /// TVM's.
@@ -218,7 +218,7 @@ impl Schedule {
         Ok(elements(&loops)?.into_iter().map(Loop).collect())
     }
 
-    /// Parts a loop into consecutive ones of these extents, and one more of what is left; each has a copy of the body.
+    /// Splits a loop into consecutive ones of these extents, and one more for the rest; each has a copy of the body.
     ///
     /// # Errors
     /// The loop is annotated or bound, or shorter than the parts.
@@ -361,7 +361,7 @@ impl Schedule {
     /// Reads a buffer through a copy in the storage scope `scope` (`global`, `local`, `shared`, …); returns the copy.
     ///
     /// # Errors
-    /// No such buffer.
+    /// Fails if there is no such buffer.
     pub fn cache_read(&self, block: &Block, buffer: usize, scope: &str) -> Result<Block> {
         let all_consumers = array([])?;
         Ok(Block(self.call(
@@ -373,7 +373,7 @@ impl Schedule {
     /// Writes a buffer through a copy in the storage scope `scope`; returns the block that copies it out.
     ///
     /// # Errors
-    /// No such buffer.
+    /// Fails if there is no such buffer.
     pub fn cache_write(&self, block: &Block, buffer: usize, scope: &str) -> Result<Block> {
         let all_consumers = array([])?;
         Ok(Block(self.call(

@@ -28,7 +28,7 @@ pub struct DesignSpace {
     sketches: Vec<Sketch>,
     postprocessors: Vec<Obj>,
     attempts: u64,
-    /// What refuses most samples, where the device has such limits.
+    /// Limits that refuse most samples, if the device has them.
     limits: Option<BlockLimits>,
 }
 
@@ -37,11 +37,11 @@ pub struct DesignSpace {
 struct Sketch {
     /// A trace without decisions.
     steps: Obj,
-    /// What its tiles tell of threads and shared memory; none where they tell nothing, or without limits.
+    /// Threads and shared memory as computed from its tiles. `None` if they do not determine them, or without limits.
     outline: Option<Outline>,
 }
 
-/// TVM's rules for a kind of device, and what sampling them costs.
+/// TVM's rules for a kind of device, and the cost of sampling them.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
     /// Ending of the names of TVM's functions that make rules and postprocessors.
@@ -57,7 +57,7 @@ impl Rules {
                 name: "LLVM",
                 attempts: 16,
             }),
-            // Limits of threads, registers and shared memory refuse 70 to 98 % of what is drawn.
+            // Limits of threads, registers and shared memory refuse 70 to 98 % of the samples.
             DeviceKind::Cuda => Ok(Rules {
                 // Where the intrinsics cannot be had, the plain rules are as right.
                 name: match multiplies_halves(function)? && register_cuda().is_ok() {
@@ -137,7 +137,7 @@ impl Prepared {
         };
         let generator = call(
             &name("SpaceGeneratorPostOrderApply"),
-            // Rules, postprocessors and mutators must all be given, or TVM takes those of the CPU's extensions.
+            // Rules, postprocessors and mutators must all be given; otherwise TVM takes those of the CPU's extensions.
             &[&none(), &rules, &postprocessors, &mutators],
         )?;
         let module = function.to_module()?;
@@ -179,7 +179,7 @@ impl Prepared {
 pub struct Sample {
     /// The schedule.
     pub schedule: Schedule,
-    /// How many samples the device's limits refused before.
+    /// Number of samples that the device's limits refused before.
     pub refused: u64,
 }
 
@@ -265,7 +265,7 @@ impl DesignSpace {
         &self.sketches[(seed % self.sketches.len() as u64) as usize]
     }
 
-    /// Whether a seed's sample exceeds a limit by its tiles, which tell most of what is refused for a fraction of the work.
+    /// Whether the tiles of a seed's sample exceed a limit. This finds most refusals for a fraction of the work.
     fn refused_by_tiles(&self, seed: u64) -> Result<bool> {
         match (&self.sketch(seed).outline, self.limits) {
             (Some(outline), Some(limits)) => outline.refuses(&self.function, seed, limits),
@@ -318,7 +318,7 @@ mod tests {
 
     use super::*;
 
-    /// What is refused before the postprocessors, they refuse too; and it is most of what they refuse.
+    /// The postprocessors refuse every sample that is refused early, and few others.
     #[test]
     fn samples_that_are_refused_early_are_refused_by_tvm() {
         let target = json!({

@@ -17,7 +17,7 @@ const REGISTER_FILE_BYTES: i64 = 32 * 64;
 /// (`tirx::transform::kDisableLowerTVMBuiltin`).
 const MARK: &str = "disable_lower_builtin";
 
-/// The module with its small buffers marked; none where it has none. For modules whose buffers are flat and shared.
+/// The module with its small buffers marked. `None` if it has none. For modules whose buffers are flat and shared.
 ///
 /// # Errors
 /// TVM's.
@@ -82,8 +82,8 @@ fn mark_each(parts: &mut [Obj]) -> Result<bool> {
     Ok(changed)
 }
 
-/// A statement made again of its fields, in the order of its constructor, with the small buffers inside it marked.
-/// Nothing if there are none.
+/// A statement rebuilt from its fields, in the order of its constructor, with the small buffers inside it marked.
+/// `None` if there are none.
 fn rebuilt(statement: &Obj, fields: &[&str]) -> Result<Option<Obj>> {
     let parts = fields.iter().map(|name| field(statement, name));
     let mut parts: Vec<Obj> = parts.collect::<Result<_>>()?;

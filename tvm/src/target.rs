@@ -1,8 +1,8 @@
-//! Compilation targets, and what TVM knows of CPU names.
+//! Compilation targets, and TVM's knowledge of CPU names.
 //!
-//! A target is TVM's JSON dictionary (`{"kind": "llvm", "mcpu": "…", "num-cores": 2}`); strings of options are refused
-//! by current TVM. A target of a device that cannot run a program by itself, such as a GPU, has a host. That is the
-//! target of the code that starts its kernels.
+//! A target is TVM's JSON dictionary (`{"kind": "llvm", "mcpu": "…", "num-cores": 2}`); current TVM refuses strings of
+//! options. A target of a device that cannot run a program by itself, such as a GPU, has a host. That is the target of
+//! the code that starts its kernels.
 
 use std::collections::BTreeSet;
 

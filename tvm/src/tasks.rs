@@ -1,9 +1,8 @@
-//! What the threads of TVM's pool do: begin and end of every task of the kernels' parallel loops.
+//! Begin and end of every task of the kernels' parallel loops, on the threads of TVM's pool.
 //!
-//! Compiled kernels start parallel loops through `TVMBackendParallelLaunch`, whose address they are given when they are
-//! loaded. [`install`] makes kernels that are loaded later call a function here instead, which passes the loop on. Only
-//! while [`record`] says so, it takes the time of each task on its thread. Within [`alone`], loops stay on the calling
-//! thread.
+//! Compiled kernels start parallel loops through `TVMBackendParallelLaunch`, whose address they get when they are
+//! loaded. [`install`] makes kernels that are loaded later call a function here instead, which forwards the loop. While
+//! [`record`] is on, it takes the time of each task on its thread. Within [`alone`], loops stay on the calling thread.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -44,7 +43,7 @@ pub struct Task {
     pub end: u64,
 }
 
-/// Most tasks of a loop that are recorded; TVM starts one a thread.
+/// Maximum number of tasks of a loop that are recorded; TVM starts one a thread.
 const MOST_TASKS: usize = 1024;
 
 /// Where a task leaves its times: a cache line of its own, so that threads do not wait for each other.
@@ -70,7 +69,7 @@ thread_local! {
 /// TVM's own function.
 ///
 /// # Errors
-/// TVM cannot be loaded, or has no such function.
+/// Fails if TVM cannot be loaded, or has no such function.
 pub(crate) fn parallel_launch() -> Result<Launch> {
     Libraries::load()?;
     // SAFETY: the name is a C string; the libraries were loaded for the whole process.
@@ -137,7 +136,7 @@ struct Recorded<'a> {
     task: TaskFunction,
     data: *const c_void,
     slots: &'a [Slot],
-    /// How many tasks there are, where the pool decides it.
+    /// Number of tasks, where the pool decides it.
     tasks: AtomicUsize,
 }
 

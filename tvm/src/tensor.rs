@@ -118,7 +118,7 @@ impl Tensor {
         Tensor::from_obj(&view).ok_or_else(|| Error::unexpected(NAME, "no tensor"))
     }
 
-    /// Overwrites this tensor's values with those of `source`, from whatever device; waits until they are there.
+    /// Overwrites this tensor's values with those of `source`, from any device; waits for the end of the copy.
     ///
     /// # Errors
     /// Shapes or types differ, or the runtime cannot copy between the two devices.
@@ -177,7 +177,7 @@ impl Tensor {
         Ok(Cow::Owned(host.host_bytes().unwrap_or_default().to_vec()))
     }
 
-    /// The elements as bytes, in place; none for a tensor on another device than the host.
+    /// The elements as bytes, in place. `None` for a tensor on another device than the host.
     pub fn host_bytes(&self) -> Option<&[u8]> {
         // SAFETY: the tensor is contiguous and owns `size_bytes` bytes of host memory for as long as `self` lives.
         self.device.is_host().then(|| unsafe {
@@ -185,8 +185,8 @@ impl Tensor {
         })
     }
 
-    /// The elements as bytes, to be written in place; none for a tensor on another device than the host. Clones see the
-    /// change.
+    /// The elements as bytes, to be written in place. `None` for a tensor on another device than the host. Clones see
+    /// the change.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let bytes = self.size_bytes();
         // SAFETY: as in `host_bytes`; kernels, the only other writers, are called from the thread that holds the tensors.
@@ -227,7 +227,7 @@ impl Tensor {
         Obj(Any::from(self.handle.clone()))
     }
 
-    /// The tensor in a value of TVM's; none for other values, strided tensors, and types or devices not known here.
+    /// The tensor in a value of TVM's. `None` for other values, strided tensors, and unknown types or devices.
     pub(crate) fn from_obj(object: &Obj) -> Option<Tensor> {
         let handle: tvm_ffi::Tensor = object.0.try_as()?;
         let dtype = DType::from_dl(handle.dtype())?;
@@ -246,8 +246,8 @@ fn device_of(handle: &tvm_ffi::Tensor) -> Option<Device> {
     const DEVICE: usize =
         std::mem::size_of::<tvm_ffi::Object>() + std::mem::offset_of!(DLTensor, device);
     let object: *const tvm_ffi::collections::tensor::TensorObj = &**ObjectRefCore::data(handle);
-    // SAFETY: the structure lives as long as the tensor. A device is two 32-bit numbers; its type is read as a number, for
-    // those of sessions are no variants of `DLDeviceType`.
+    // SAFETY: the structure lives as long as the tensor. A device is two 32-bit numbers. Its type is read as a number,
+    // because types of sessions are not variants of `DLDeviceType`.
     let [code, id] = unsafe { object.byte_add(DEVICE).cast::<[i32; 2]>().read() };
     Device::from_code(code.into(), id)
 }

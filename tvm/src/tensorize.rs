@@ -1,5 +1,5 @@
-//! Tensor intrinsics: pieces of a computation that are one instruction of the target, such as the products of small
-//! matrices that tensor cores take.
+//! Tensor intrinsics: parts of a computation that are one instruction of the target, such as the small matrix products
+//! of tensor cores.
 //!
 //! An intrinsic is a pair of functions: what it computes, as loops, and how the target is asked for it. Both lie beside this
 //! file as TVM's JSON and are registered from there in milliseconds. Those of CUDA's tensor cores are TVM's own, printed by
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::schedule::{Block, Loop, Schedule};
 use crate::target::Target;
 
-/// Intrinsics by name, each as the JSON of what it computes and of what the target does.
+/// Intrinsics by name, each as the JSON of its computation and of its implementation.
 type Intrinsics = BTreeMap<String, (String, String)>;
 
 /// Registers the intrinsics of CUDA's tensor cores, once a process.
@@ -39,7 +39,7 @@ fn register(intrinsics: &Intrinsics) -> Result<()> {
     Ok(())
 }
 
-/// What a sum of four products of bytes in each of 16 lanes is on a CPU.
+/// The implementation, on a CPU, of a sum of four products of bytes in each of 16 lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DotProduct {
     /// One instruction of AVX-512 VNNI.
@@ -97,7 +97,7 @@ impl Schedule {
     /// Computes the loops from `l` inwards by the registered intrinsic `name`.
     ///
     /// # Errors
-    /// The loops are not what the intrinsic computes, or there is no such intrinsic.
+    /// Fails if the loops are not the intrinsic's computation, or if there is no such intrinsic.
     pub fn tensorize(&self, l: &Loop, name: &str) -> Result<()> {
         self.done("ScheduleTensorize", &[&l.0, &text(name), &boolean(true)])
     }

@@ -29,7 +29,7 @@ pub struct Pool {
     allowed: Vec<usize>,
     /// Processor number for each pool thread, the caller's first.
     processors: Vec<usize>,
-    /// What was set last.
+    /// The last setting.
     in_use: Cell<usize>,
     _bound_to_thread: PhantomData<*const ()>,
 }
@@ -76,7 +76,7 @@ impl Pool {
     }
 
     /// Makes parallel loops use `threads` of the pool's threads from now on, each on a processor of its own as far as
-    /// there are any. The calling thread, which is one of them, stays on the first until [`Pool::release`].
+    /// possible. The calling thread, which is one of them, stays on the first until [`Pool::release`].
     ///
     /// # Errors
     /// `threads` is zero or more than the pool has, or the system refuses.
@@ -102,8 +102,8 @@ impl Pool {
         )?;
         match self.in_use()? {
             now if now == threads => {
-                // TVM lets the calling thread move over all of these processors. Now and then the system keeps it on the
-                // processor that a pool thread is bound to, and two threads share the time of one.
+                // TVM lets the calling thread move over all of these processors. From time to time the system keeps it
+                // on the processor that a pool thread is bound to, and both share its time.
                 bind_this_thread(&self.processors[..1])?;
                 self.in_use.set(threads);
                 Ok(())
@@ -128,7 +128,7 @@ impl Pool {
     /// on this thread, the others on the pool's. Returns when all have ended.
     ///
     /// # Errors
-    /// TVM has no such function, or a task panicked.
+    /// Fails if TVM has no such function, or if a task panicked.
     pub fn run<F: Fn(usize, usize) + Sync>(&self, task: &F) -> Result<()> {
         launch(task)
     }
@@ -200,12 +200,12 @@ fn launch<F: Fn(usize, usize) + Sync>(task: &F) -> Result<()> {
     Ok(())
 }
 
-/// The processors that this thread may run on, as the kernel numbers them.
+/// The processors that this thread may run on, as the operating system numbers them.
 fn allowed_processors() -> Vec<usize> {
     processors_of(0)
 }
 
-/// The processors that a thread of this process may run on, by the kernel's number for it; 0 is this thread.
+/// The processors that a thread of this process may run on, by the operating system's number for it; 0 is this thread.
 fn processors_of(thread: libc::pid_t) -> Vec<usize> {
     // SAFETY: `cpu_set_t` is plain bits, for which zero is valid, and the call writes at most its size.
     let set = unsafe {

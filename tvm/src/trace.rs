@@ -61,7 +61,7 @@ pub(crate) fn object_of_json(json: &Value) -> Result<Obj> {
     object(json)
 }
 
-/// TVM's graph of objects as the value that it stands for; nothing if it holds other things than JSON can.
+/// TVM's graph of objects as a JSON value. `None` if it holds anything that JSON cannot.
 fn plain(graph: &Value) -> Option<Value> {
     let nodes = graph.get("nodes")?.as_array()?;
     let root = graph.get("root_index")?.as_u64()?;
@@ -133,7 +133,7 @@ fn subgraph(nodes: &[Value], index: u64) -> Option<Value> {
     Some(json!({ "nodes": kept, "root_index": 0 }))
 }
 
-/// The nodes that a node refers to: whatever is a number inside its data, unless it is a number itself.
+/// The nodes that a node refers to: every number in its data, unless the node is a number itself.
 fn children(node: &Value) -> Vec<u64> {
     match &node["data"] {
         Value::Array(items) => items.iter().filter_map(Value::as_u64).collect(),

@@ -16,7 +16,7 @@ const EXPLICIT: &str = "pragma_unroll_explicit";
 /// The attribute of a function with the name under which it is exported.
 const SYMBOL: &str = "global_symbol";
 
-/// The module with its marked loops left to the compiler; none where no loop is marked.
+/// The module with its marked loops left to the compiler. `None` if no loop is marked.
 ///
 /// # Errors
 /// TVM's.

@@ -1,4 +1,4 @@
-//! How many configurations a minute are lowered and timed on all cores: one JSON object.
+//! Number of configurations a minute that are lowered and timed on all cores: prints one JSON object.
 //!
 //!     cargo run --release -p vtasim --example speed -- 100000
 

@@ -30,7 +30,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Tiles of one element and one thread: what a reader starts from, knob by knob.
+    /// Tiles of one element and one thread: the start for a reader that sets knob by knob.
     pub const ONES: Config = Config {
         tile_b: 1,
         tile_h: 1,
@@ -54,7 +54,7 @@ impl Config {
         ]
     }
 
-    /// Sets a knob by name; false if there is none of that name.
+    /// Sets a knob by name. Returns false if there is no such knob.
     pub fn set(&mut self, knob: &str, value: u64) -> bool {
         let place = match knob {
             "tile_b" => &mut self.tile_b,
@@ -194,7 +194,7 @@ impl Space {
         self.values.iter().map(|(_, values)| values.len()).product()
     }
 
-    /// Whether there is none.
+    /// Whether there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a profile, a configuration or a stream of instructions, on one line.
+//! Faults of a profile, a configuration or a stream of instructions, on one line.
 
 use crate::isa::{MemoryType, Stage, UnknownField};
 
@@ -10,7 +10,7 @@ pub enum ProfileError {
         "cannot read the profile {path}: {reason}; give one of {known}, or the path of a TOML file"
     )]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: String,
         /// The system's reason.
         reason: String,
@@ -20,21 +20,21 @@ pub enum ProfileError {
     /// It is not the TOML of a profile.
     #[error("the profile {path} is not valid: {reason}")]
     Malformed {
-        /// Which file.
+        /// The file.
         path: String,
-        /// What the parser says, on one line.
+        /// The parser's message, on one line.
         reason: String,
     },
     /// A value makes no sense.
     #[error("the profile {path} makes no sense: {field} is {value}, {expected}")]
     Nonsense {
-        /// Which file.
+        /// The file.
         path: String,
         /// The field.
         field: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The expected values.
         expected: &'static str,
     },
 }
@@ -52,7 +52,7 @@ pub enum Invalid {
         knob: &'static str,
         /// Its value.
         value: u64,
-        /// What it must divide.
+        /// The extent that it must divide.
         extent: u64,
     },
     /// A number of virtual threads.
@@ -78,11 +78,11 @@ pub enum Invalid {
     /// A memory on the chip is too small.
     #[error("the {memory} tile takes {elements} elements of {depth}")]
     Overflow {
-        /// Which memory.
+        /// The memory.
         memory: &'static str,
-        /// What the threads' tiles take together.
+        /// Size of the threads' tiles together.
         elements: u64,
-        /// What there is.
+        /// The available size.
         depth: u64,
     },
     /// The matrix unit would read an accumulator that is still being written.
@@ -96,7 +96,7 @@ pub enum StreamError {
     /// Bits that no instruction has.
     #[error("instruction {at}: {field}")]
     Unknown {
-        /// Which instruction.
+        /// Index of the instruction.
         at: usize,
         /// The field.
         field: UnknownField,
@@ -104,12 +104,12 @@ pub enum StreamError {
     /// An instruction that the module cannot do.
     #[error("instruction {at}: {what}")]
     Illegal {
-        /// Which instruction.
+        /// Index of the instruction.
         at: usize,
         /// Why.
         what: String,
     },
-    /// No stage can go on.
+    /// No stage can continue.
     #[error(
         "deadlock: the {stage} stage waits at instruction {at} for a token of the {queue} queue that nothing pushes"
     )]
@@ -126,19 +126,19 @@ pub enum StreamError {
         "the stream of {instructions} instructions has no FINISH, so the driver would wait for ever"
     )]
     NoFinish {
-        /// How many there are.
+        /// Number of instructions.
         instructions: usize,
     },
     /// A place outside a memory on the chip.
     #[error("instruction {at}: {memory} has {size} elements, element {index} is accessed")]
     SramOverflow {
-        /// Which instruction.
+        /// Index of the instruction.
         at: usize,
         /// The memory.
         memory: MemoryType,
-        /// How many elements it has.
+        /// Its number of elements.
         size: usize,
-        /// Which is accessed.
+        /// The element accessed.
         index: u64,
     },
     /// A place outside a tensor in DRAM.
@@ -146,26 +146,26 @@ pub enum StreamError {
         "instruction {at}: the {memory} tensor in DRAM has {size} elements, element {index} is accessed"
     )]
     DramOutOfRange {
-        /// Which instruction.
+        /// Index of the instruction.
         at: usize,
-        /// What is moved.
+        /// The memory accessed.
         memory: MemoryType,
-        /// How many elements it has.
+        /// Its number of elements.
         size: usize,
-        /// Which is accessed.
+        /// The element accessed.
         index: u64,
     },
     /// An element that nothing wrote.
     #[error("instruction {at}: element {index} of {memory} is read before anything writes it")]
     Undefined {
-        /// Which instruction.
+        /// Index of the instruction.
         at: usize,
         /// The memory.
         memory: MemoryType,
-        /// Which element.
+        /// Index of the element.
         index: usize,
     },
-    /// More work than a stream may ask for.
+    /// More work than a stream may contain.
     #[error("instruction {at}: the stream asks for more than {limit} vector operations")]
     TooLong {
         /// Where the limit was reached.

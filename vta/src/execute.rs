@@ -11,7 +11,8 @@ use crate::lower::Program;
 use crate::profile::Profile;
 use crate::timing::run;
 
-/// Most vector operations of a stream. At 100 MHz a board takes 2.7 s or more for them; VGG's largest layer needs 7 million.
+/// Maximum number of vector operations of a stream. At 100 MHz a board takes 2.7 s or more for them; VGG's largest
+/// layer needs 7 million.
 const MAX_OPERATIONS: u64 = 1 << 28;
 
 /// The tensors in DRAM, each with addresses of its own.

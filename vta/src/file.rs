@@ -6,7 +6,7 @@ use std::path::Path;
 /// Checks that `path` is a regular file.
 ///
 /// # Errors
-/// It is none, or cannot be looked at.
+/// Fails if it is not a regular file, or if its properties cannot be read.
 pub(crate) fn check_regular(path: &Path) -> Result<u64> {
     let metadata = std::fs::metadata(path)?;
     match metadata.is_file() {

@@ -14,7 +14,7 @@ use crate::workload::Workload;
 /// Longest line of a log, bytes.
 const MAX_LINE: u64 = 1 << 20;
 
-/// What became of a configuration on the board.
+/// The outcome of a configuration on the board.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     /// It ran; the time of a run, seconds.
@@ -32,7 +32,7 @@ pub struct LogRecord {
     pub workload: Workload,
     /// The configuration.
     pub config: Config,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 

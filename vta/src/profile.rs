@@ -8,7 +8,7 @@ use crate::error::ProfileError;
 use crate::file::read_file;
 use crate::isa::Widths;
 
-/// Most bytes of a profile's file.
+/// Maximum bytes of a profile's file.
 const MAX_BYTES: u64 = 1 << 16;
 
 /// The built-in profiles, the default first.
@@ -28,16 +28,16 @@ const BUILT_IN: [(&str, &str); 4] = [
 pub struct Profile {
     /// Its name, as in `--target "pynq -profile=NAME"`.
     pub name: String,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub title: String,
-    /// What is not certain about it.
+    /// Uncertain properties.
     #[serde(default)]
     pub doubts: Vec<String>,
     /// Sizes.
     pub hardware: Hardware,
     /// The timing model's parameters.
     pub timing: Timing,
-    /// Where the parameters come from.
+    /// Source of the parameters.
     pub calibration: Calibration,
 }
 
@@ -129,7 +129,7 @@ pub struct Timing {
     pub host_run_us: f64,
 }
 
-/// Where a profile's timing parameters come from, and how far off they were.
+/// Source of a profile's timing parameters, and their error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
@@ -140,7 +140,7 @@ pub struct Calibration {
     /// Records that were fitted.
     #[serde(default)]
     pub records: u64,
-    /// Mean absolute error on tasks that were left out of the fit; none where it is not known.
+    /// Mean absolute error on tasks left out of the fit. `None` if it is not known.
     #[serde(default)]
     pub left_out_error_percent: Option<f64>,
 }
@@ -154,7 +154,7 @@ impl Profile {
     /// A built-in profile by name, or one read from a TOML file.
     ///
     /// # Errors
-    /// There is no such file, or it is no profile that makes sense.
+    /// Fails if there is no such file, or if it is not a valid profile.
     pub fn find(name: &str) -> Result<Profile, ProfileError> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(own, _)| *own == name) {
             return Profile::parse(text, name);
@@ -171,7 +171,7 @@ impl Profile {
     /// Reads a profile's TOML; `path` is for messages.
     ///
     /// # Errors
-    /// It is no profile that makes sense.
+    /// Fails if the text is not a valid profile.
     pub fn parse(text: &str, path: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text).map_err(|error| ProfileError::Malformed {
             path: path.to_owned(),

@@ -10,7 +10,7 @@ use crate::lower::Program;
 use crate::profile::Profile;
 use crate::timing::{Simulated, Span, run};
 
-/// What ran when.
+/// The intervals of all instructions.
 #[derive(Debug, Clone)]
 pub struct Timeline<'a> {
     profile: &'a Profile,
@@ -170,7 +170,7 @@ pub fn disassembly(program: &Program) -> String {
         .collect()
 }
 
-/// What a simulated run took and what limits it, a line each.
+/// Time of a simulated run and its limit, a line each.
 pub fn summary(profile: &Profile, simulated: &Simulated) -> String {
     let ns = |cycles: f64| cycles * 1e3 / profile.hardware.clock_mhz as f64;
     let share = |ns: f64| units::percent(ns / simulated.total_ns);

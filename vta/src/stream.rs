@@ -9,9 +9,9 @@ use crate::isa::{Instruction, MemoryType, Operation, Uop};
 use crate::lower::Program;
 use crate::profile::Hardware;
 
-/// Most bytes of a stream's file.
+/// Maximum bytes of a stream's file.
 pub const MAX_BYTES: u64 = 1 << 28;
-/// Most instructions of a stream in a file.
+/// Maximum number of instructions of a stream in a file.
 const MAX_INSTRUCTIONS: usize = 1 << 22;
 
 #[derive(Deserialize)]

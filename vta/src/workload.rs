@@ -1,11 +1,11 @@
-//! What is computed: a packed convolution. A dense layer is a 1×1 convolution whose rows are the image's rows.
+//! The computation: a packed convolution. A dense layer is a 1×1 convolution whose rows are the image's rows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Invalid;
 use crate::profile::Hardware;
 
-/// Most elements of a tensor. Larger ones do not fit the memory of a board.
+/// Maximum number of elements of a tensor. Larger ones do not fit the memory of a board.
 const MAX_ELEMENTS: u64 = 1 << 29;
 
 /// A convolution without groups or dilation, in elements.

@@ -1,4 +1,4 @@
-//! `doctor`: gathers the facts that the checks judge, and calibrates the machine if asked to.
+//! `doctor`: gathers the facts that the checks judge, and calibrates the machine if requested.
 
 use opdata::contract::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
@@ -45,7 +45,7 @@ pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppE
     let python = PythonFacts::probe(&python, &packages);
     let store = Store::new(home.calibrations());
     let measured = match &request.calibration {
-        // What is missing is among the checks, with its fix.
+        // A missing part is among the checks, with its fix.
         Some(wanted) if tvm.is_ok() => {
             let calibration = calibrate(wanted, &environment, view.verbosity)?;
             store.save(&calibration)?;

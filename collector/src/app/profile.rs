@@ -54,7 +54,7 @@ pub(super) fn write_flamegraph(path: &Path, title: &str, stacks: &[Stack]) -> an
     opdata::write_atomically(path, &bytes).context("--flamegraph")
 }
 
-/// A table, a flame graph and a trace for each cycle, where they were asked for.
+/// Writes a table, a flame graph and a trace for each cycle, as requested.
 fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Result<()> {
     let cycles = &model.profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {

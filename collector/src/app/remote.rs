@@ -30,7 +30,7 @@ pub(super) fn serve(request: &ServeRequest) -> anyhow::Result<Exit> {
 /// Longest wait for a free server to say what it is.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// A key of a tracker: its servers, and what a free one of them says of its machine.
+/// A key of a tracker: its servers, and the facts of a free one about its machine.
 struct Offered {
     key: String,
     queue: Queue,
@@ -43,7 +43,7 @@ struct Offered {
 /// Lists what a tracker offers.
 ///
 /// # Errors
-/// There is no tracker.
+/// Fails if there is no tracker.
 pub(super) fn list(host: &str, port: u16, view: View) -> anyhow::Result<Exit> {
     let mut tracker = Tracker::connect(host, port)?;
     let queues = tracker.summary()?;

@@ -96,7 +96,7 @@ pub(super) fn list_candidates(
     )
 }
 
-/// Reports on a run: two files, and on standard output where they are and what matters.
+/// Reports on a run: two files, and on standard output their paths and a summary.
 pub(super) fn report(request: &ReportRequest, view: View) -> Result<Exit, AppError> {
     let later = request.later.as_deref().map(run_folder).transpose()?;
     let request = &ReportRequest {

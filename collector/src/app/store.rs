@@ -36,7 +36,7 @@ fn existing(path: &Path) -> anyhow::Result<Store> {
 /// Lists the best schedules: one of each workload, or all that are known of one.
 ///
 /// # Errors
-/// There is no store, or it cannot be read.
+/// Fails if there is no store, or if it cannot be read.
 pub(super) fn best(args: BestArgs, view: View) -> anyhow::Result<Exit> {
     let mut store = existing(&file(args.store)?)?;
     let mut entries = store.list(args.what.as_deref())?;

@@ -23,7 +23,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Of the dump that another is compared with, or `several` others.
+    /// The name of the dump that another is compared with, or `several` others.
     pub(super) fn of(
         dump: &Path,
         several: bool,
@@ -64,7 +64,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Prints it, with at most `top` lines, and what makes it doubtful.
+    /// Prints it, with at most `top` lines, and the reasons for doubt.
     pub(super) fn show(&self, top: usize, view: View) -> anyhow::Result<()> {
         let one = |diff: &Diff| {
             let mut object = json!(diff);
@@ -105,7 +105,7 @@ impl Comparison {
         let mut exit = if self.whole {
             Exit::Done
         } else {
-            // What is missing in one of them may be the difference.
+            // Data missing in one of them may be the difference.
             Exit::PointsFailed
         };
         for (name, diff) in self.names.iter().skip(1).zip(&self.diffs) {
@@ -127,7 +127,7 @@ impl Comparison {
 /// Writes to standard error, if that much is to be shown.
 pub(super) fn note(view: View, least: Verbosity, text: &str) {
     if view.verbosity >= least && !text.is_empty() {
-        // A closed standard error is no reason to stop.
+        // Goes on if standard error is closed.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 }

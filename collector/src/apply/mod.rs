@@ -1,9 +1,10 @@
 //! `opcollect apply`: a model compiled with the best schedules that the store knows.
 //!
 //! Operators are looked up by workload, target and machine, and take the schedule that is the fastest inside the model
-//! ([`in_model`]). An operator without a schedule tries that of the nearest workload of its kind ([`nearest`]), else keeps
-//! the default one. It is named, with how to get one. The model is checked, timed, and compared with default schedules in
-//! turn if that was asked for. It can be written as a shared library that TVM's runtime loads, and as the scheduled module.
+//! ([`in_model`]). An operator without a schedule tries that of the nearest workload of its kind ([`nearest`]), else
+//! keeps the default one. It is named, with how to get one. The model is checked and timed; on request it is compared
+//! with default schedules in turn. It can be written as a shared library that TVM's runtime loads, and as the scheduled
+//! module.
 
 mod nearest;
 
@@ -58,7 +59,7 @@ pub struct Applied {
     pub flops: u64,
     /// Median time of one call inside the model, nanoseconds.
     pub in_model_ns: Option<f64>,
-    /// The schedule of the store; none where it knows none.
+    /// The schedule of the store. `None` if it has none.
     pub entry: Option<Entry>,
     /// Whether the schedule is that of another workload.
     pub is_nearest: bool,
@@ -71,17 +72,17 @@ pub struct Applied {
 pub struct AppliedModel {
     /// The model.
     pub model: String,
-    /// Threads that the schedules are the best for.
+    /// Number of threads that the schedules are the best for.
     pub threads: u32,
     /// Its operators.
     pub operators: Vec<Applied>,
     /// Median end-to-end time, nanoseconds.
     pub latency_ns: f64,
-    /// What the output was checked against.
+    /// The reference of the output.
     pub checked_against: String,
     /// Operators whose schedules were left out of the database: stock TVM cannot replay them.
     pub left_out: Vec<String>,
-    /// The comparison with default schedules, if it was asked for.
+    /// The comparison with default schedules, if requested.
     pub comparison: Option<Comparison>,
 }
 
@@ -95,7 +96,8 @@ impl Applied {
         }
     }
 
-    /// With the first of the schedules of its workload; and what to try in its place: the others, then the default one.
+    /// The operator with the first schedule of its workload, and the alternatives to try: the others, then the default
+    /// one.
     fn among(self, entries: Vec<Entry>) -> (Applied, Vec<Applied>) {
         let with = |entry| Applied {
             entry: Some(entry),
@@ -115,7 +117,8 @@ impl Applied {
 }
 
 impl AppliedModel {
-    /// The share of what `of` counts, from 0 to 1, for which the store has a schedule of the same workload.
+    /// The share of a sum over the operators, from 0 to 1, for which the store has a schedule of the same workload;
+    /// `of` gives each operator's part.
     pub fn coverage(&self, of: impl Fn(&Applied) -> f64) -> f64 {
         let covered: f64 = self
             .operators
@@ -132,7 +135,8 @@ impl AppliedModel {
 /// Compiles and measures a model with the schedules of the store.
 ///
 /// # Errors
-/// There is no store, the model cannot be imported or built, computes something else, or a file cannot be written.
+/// Fails if there is no store, if the model cannot be imported or built, if its output is wrong, or if a file cannot be
+/// written.
 pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Result<AppliedModel> {
     let plan = &request.planned.plan;
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
@@ -231,7 +235,7 @@ pub(crate) struct Lookup<'a> {
     pub plan: &'a Plan,
     /// The model.
     pub imported: &'a Imported,
-    /// What it is compiled for, as TVM describes it.
+    /// The target of the compiler, as TVM describes it.
     pub target: &'a serde_json::Value,
     /// Hash of the machine's environment.
     pub machine: &'a str,
@@ -243,7 +247,7 @@ impl Lookup<'_> {
     /// The best schedule that the store knows of each operator, at the most threads of a plan, and others to try.
     ///
     /// # Errors
-    /// There is no store, or it cannot be read.
+    /// Fails if there is no store, or if it cannot be read.
     fn known(&self) -> anyhow::Result<(Vec<Applied>, Vec<Vec<Applied>>)> {
         let &Self {
             plan,
@@ -286,7 +290,7 @@ impl Lookup<'_> {
     /// The operators of the model, each with the schedule of the store that is the fastest inside the model.
     ///
     /// # Errors
-    /// There is no store, it cannot be read, or the model cannot be built or measured.
+    /// Fails if there is no store, if it cannot be read, or if the model cannot be built or measured.
     fn fastest_inside(
         &self,
         runner: &mut dyn Runner,
@@ -306,10 +310,10 @@ impl Lookup<'_> {
         Ok(operators)
     }
 
-    /// The schedules of the store that the model's operators are the fastest with, by function.
+    /// The schedules of the store with which the model's operators are fastest, by function.
     ///
     /// # Errors
-    /// There is no store, it cannot be read, or the model cannot be built or measured.
+    /// Fails if there is no store, if it cannot be read, or if the model cannot be built or measured.
     pub fn schedules(
         &self,
         runner: &mut dyn Runner,
@@ -319,7 +323,7 @@ impl Lookup<'_> {
         Ok(schedules(&self.imported.graph, &fastest))
     }
 
-    /// Builds and times the model; its times, and what its output was checked against.
+    /// Builds and times the model; returns its times and the reference of its output.
     fn measure(
         &self,
         runner: &mut dyn Runner,
@@ -340,7 +344,7 @@ impl Lookup<'_> {
     }
 }
 
-/// The schedules to try of those that the store knows, the fastest first: a few measured in each state of the caches.
+/// The schedules of the store to try, the fastest first: a few from each state of the caches.
 fn finalists(known: Vec<Entry>) -> Vec<Entry> {
     let mut finalists: Vec<Entry> = Vec::new();
     for entry in known {
@@ -358,7 +362,7 @@ fn finalists(known: Vec<Entry>) -> Vec<Entry> {
 /// The store of a plan.
 ///
 /// # Errors
-/// There is none, or it cannot be opened.
+/// Fails if there is none, or if it cannot be opened.
 fn store(plan: &Plan) -> anyhow::Result<Store> {
     let path = plan.store.as_deref();
     let path = path.context("--store none: there is nothing to apply")?;
@@ -423,8 +427,8 @@ fn write_database(
     Ok(left_out)
 }
 
-/// Whether a trace factors a reduction that begins at infinity, as the importer writes maxima: TVM knows such reducers only
-/// where this program has registered them.
+/// Whether a trace factors a reduction that begins at infinity, as the importer writes maxima. TVM knows such reducers
+/// only if this program has registered them.
 fn needs_own_reducers(script: &str, trace: &serde_json::Value) -> bool {
     let mut instructions = trace[0].as_array().into_iter().flatten();
     let factors = instructions.any(|instruction| instruction[0] == "RFactor");
@@ -459,7 +463,7 @@ mod tests {
         }
     }
 
-    /// What an operator ends with, and notes, where `time` is that inside the model of what it tries.
+    /// The final schedule of an operator, with a note; `time` gives the time of each candidate inside the model.
     fn chosen(
         (own, others): (Applied, Vec<Applied>),
         time: impl Fn(&Applied) -> anyhow::Result<f64>,

@@ -11,7 +11,7 @@ use super::{Applied, Lookup};
 use crate::propose::Grid;
 use crate::store::Entry;
 
-/// Adds the schedule of the nearest workload to what operators without a schedule try.
+/// Adds the schedule of the nearest workload to the candidates of operators without a schedule.
 ///
 /// # Errors
 /// The store cannot be read, or the operators' spaces cannot be described.

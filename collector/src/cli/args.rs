@@ -35,10 +35,10 @@ pub struct Cli {
     /// The main job.
     #[command(flatten)]
     pub job: JobArgs,
-    /// What the run is called.
+    /// The label of the run.
     #[command(flatten)]
     pub label: LabelArgs,
-    /// What is shown.
+    /// Form of the output.
     #[command(flatten)]
     pub view: ViewArgs,
     /// Anything but the main job.
@@ -46,7 +46,7 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// What is shown, whatever is done.
+/// Form of the output, for all commands.
 #[derive(Debug, Args)]
 pub struct ViewArgs {
     /// Print one JSON object instead of tables
@@ -75,13 +75,13 @@ pub struct JobArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What to measure.
+    /// The points to measure.
     #[command(flatten)]
     pub points: PointArgs,
     /// How schedules are tuned.
     #[command(flatten)]
     pub tuning: TuneArgs,
-    /// How long to measure.
+    /// The timing.
     #[command(flatten)]
     pub timing: TimingArgs,
     /// Limits, results and tools.
@@ -89,11 +89,11 @@ pub struct JobArgs {
     pub run: RunArgs,
 }
 
-/// What to measure.
+/// The points to measure.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Points")]
 pub struct PointArgs {
-    /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
+    /// Target to compile for; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest::targets())]
     pub target: Option<String>,
     /// Architectures to compile for, each with rows of its own; several need --compile-only [default: the target's]
@@ -114,8 +114,8 @@ pub struct PointArgs {
     /// Conditions that only some devices have, such as a clock that can be set
     #[arg(long, value_name = "NAME=VALUE,…", action = clap::ArgAction::Append)]
     pub condition: Vec<String>,
-    /// Counters in calls that are not timed: auto (those that cost next to nothing here), none, or sources and
-    /// events of `list counters`, as in callgrind,papi:PAPI_TOT_INS
+    /// Counters in calls that are not timed: auto (those that cost almost nothing here), none, or sources and events of
+    /// `list counters`, as in callgrind,papi:PAPI_TOT_INS
     #[arg(long, value_name = "LIST", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "none", "perf"]))]
     pub counters: Vec<String>,
     /// Measure many schedules: a name of `list sweeps`, or the path of a TOML file. `--schedule as-is` measures the loops that
@@ -125,7 +125,7 @@ pub struct PointArgs {
     /// Measure the I-th of N parts of the points only, e.g. 1/4; `merge` joins the parts
     #[arg(long, value_name = "I/N")]
     pub shard: Option<String>,
-    /// What runs the whole model
+    /// Executor of the whole model
     #[arg(long, value_name = "EXECUTOR", value_parser = Suggest(&["vm"]))]
     pub executor: Option<String>,
     /// Measure the whole model too, or skip it
@@ -136,7 +136,7 @@ pub struct PointArgs {
     pub seed: Option<String>,
 }
 
-/// How long to measure.
+/// The timing.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Timing")]
 pub struct TimingArgs {
@@ -152,10 +152,10 @@ pub struct TimingArgs {
     /// Fewest samples of a point
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub min_samples: Option<String>,
-    /// Most samples of a point
+    /// Maximum number of samples of a point
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub max_samples: Option<String>,
-    /// Calls in a sample; as many as the clock needs if auto
+    /// Calls in a sample; auto for as many as the clock needs
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub number: Option<String>,
     /// Time limit for measuring points hit by interference again, as a multiple of the batch's first measurement time
@@ -178,7 +178,7 @@ pub struct RunArgs {
     /// Longest check and measurement of one point
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub timeout: Option<String>,
-    /// Most memory of a worker process
+    /// Maximum memory of a worker process
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory_limit: Option<String>,
     /// Largest kernel worth compiling, in statements after unrolling
@@ -219,7 +219,7 @@ pub struct RunArgs {
     pub print_config: bool,
 }
 
-/// What the run is called, and a second form of its report.
+/// The label of the run, and a second form of its report.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Label")]
 pub struct LabelArgs {
@@ -253,14 +253,15 @@ pub struct TuneArgs {
     /// How to tune; `list tuners` shows them. Several, with --ifpartial, to compare them
     #[arg(long, value_name = "TUNER,…", action = clap::ArgAction::Append, value_parser = Suggest(crate::tuners::names()))]
     pub tuner: Vec<String>,
-    /// Most schedules of an operator, from 10 to 3000; with --time-budget alone 3000, and the budget is shared out
+    /// Maximum number of schedules of an operator, from 10 to 3000; with --time-budget alone 3000, and the budget is
+    /// shared out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
     /// Learn from the rows of an earlier run of this target and machine, too
     #[arg(long, value_name = "RUN", action = clap::ArgAction::Append, value_hint = ValueHint::DirPath)]
     pub history: Vec<String>,
-    /// Store of the best schedules known, which tuning starts from and adds to: a file, or postgres://USER@HOST/DATABASE; `none`
-    /// for no store, `auto` for the installation's
+    /// Store of the best known schedules, which tuning starts from and adds to: a file, or
+    /// postgres://USER@HOST/DATABASE; `none` for no store, `auto` for the installation's
     #[arg(long, value_name = "STORE", value_hint = ValueHint::FilePath)]
     pub store: Option<String>,
 }
@@ -270,7 +271,7 @@ pub struct TuneArgs {
 pub enum Command {
     /// List what there is to measure and to compile for
     List {
-        /// What to list
+        /// The list to print
         #[command(subcommand)]
         what: ListWhat,
     },
@@ -320,13 +321,13 @@ pub enum Command {
     /// Serve one run as its child process; not for people
     #[command(hide = true)]
     Worker {
-        /// What the parent says.
+        /// Arguments from the parent.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
 }
 
-/// What can be listed.
+/// The lists that can be printed.
 #[derive(Debug, Subcommand)]
 pub enum ListWhat {
     /// Models of the source `local`
@@ -339,7 +340,7 @@ pub enum ListWhat {
     Tuners,
     /// Knobs of the operators of a model: their choices, and the size of each space
     Knobs(Box<KnobsArgs>),
-    /// Sources of counters and their events, which of them count here, and what the others lack
+    /// Sources of counters and their events, with those that count here, and what the others lack
     Counters,
     /// Operators of the source `simple`, or of the model that is named
     Ops(Box<OpsArgs>),
@@ -347,7 +348,7 @@ pub enum ListWhat {
     Runs(RunsArgs),
     /// Composite operators (quantised convolutions, GELU, …): what each source's form of them becomes, step by step
     Patterns,
-    /// Servers that a tracker of TVM's RPC offers: keys, free and busy, and what free ones say of their machines
+    /// Servers that a tracker of TVM's RPC offers: keys, free and busy, and the machines of free ones
     Devices(DevicesArgs),
 }
 
@@ -357,7 +358,7 @@ pub struct KnobsArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What to compile for
+    /// Target to compile for
     #[arg(long, value_name = "TARGET", value_parser = Suggest::targets())]
     pub target: Option<String>,
 }
@@ -400,7 +401,7 @@ pub struct OpsArgs {
     pub ir: Option<String>,
 }
 
-/// A job to look at.
+/// A job to preview.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// The job.
@@ -411,7 +412,7 @@ pub struct PlanArgs {
     pub candidates: Option<PathBuf>,
 }
 
-/// What the doctor looks at.
+/// The doctor's checks.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Thread counts that will be measured
@@ -449,7 +450,7 @@ pub struct DoctorArgs {
     pub budget: Option<String>,
 }
 
-/// The parser. The help of each flag that is a setting ends with the default that the table of settings has, unless the
+/// The parser. The help of each flag that is a setting ends with the default from the table of settings, unless the
 /// command has a default of its own.
 pub fn command() -> clap::Command {
     with_defaults(Cli::command())
@@ -522,7 +523,7 @@ mod tests {
 
     #[test]
     fn every_flag_with_a_value_is_a_setting() {
-        // What chooses the file cannot stand in it, and what is shown is no setting of a run.
+        // A file cannot name the file of settings, and the form of the output is no setting of a run.
         let exempt = [
             "config",
             "json",

@@ -29,10 +29,10 @@ pub struct CompareArgs {
     /// .jsonl); with --framework the model, as --modelname has it
     #[arg(value_name = "A", value_hint = ValueHint::AnyPath, required_unless_present = FRAMEWORK, conflicts_with = "modelname")]
     pub a: Option<PathBuf>,
-    /// What to compare with it; several are ranked, the best first
+    /// Runs to compare with it; several are ranked, the best first
     #[arg(value_name = "B", value_hint = ValueHint::AnyPath, num_args = 1.., required_unless_present = FRAMEWORK, conflicts_with = FRAMEWORK)]
     pub b: Vec<PathBuf>,
-    /// How much slower is a regression, if it is significant too
+    /// Minimum slowdown that counts as a regression, if it is also significant
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse::share, conflicts_with = FRAMEWORK)]
     pub threshold: f64,
     /// Compare runs of unlike machines too
@@ -56,7 +56,7 @@ pub struct FrameworkArgs {
     /// Run one model by each of these instead, in turn: torch, tvm, tvm-tuned, onnxruntime; the first is the base of ratios
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub framework: Vec<Runs>,
-    /// What TVM compiles for; options may follow, as in "llvm -mcpu=haswell"
+    /// Target of TVM's compiler; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]), conflicts_with = SECOND)]
     pub target: Option<String>,
     /// Number of threads of each framework, `max` being all cores this process may use [default: max]
@@ -68,7 +68,7 @@ pub struct FrameworkArgs {
     /// The store of best schedules, for tvm-tuned
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = SECOND)]
     pub store: Option<String>,
-    /// Most memory of TVM's worker process
+    /// Maximum memory of TVM's worker process
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, conflicts_with = SECOND)]
     pub memory_limit: Option<String>,
     /// Longest single run of the model
@@ -82,7 +82,7 @@ pub struct FrameworkArgs {
     pub csv: Option<PathBuf>,
 }
 
-/// What can run a model.
+/// The frameworks that can run a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Runs {
     /// libtorch, for models of the sources torch and transformers
@@ -91,7 +91,7 @@ pub enum Runs {
     Tvm,
     /// TVM, with the best schedules of the store
     TvmTuned,
-    /// ONNX Runtime, for ONNX files and what can be made into one
+    /// ONNX Runtime, for ONNX files and models that can be exported to one
     #[value(name = "onnxruntime")]
     OnnxRuntime,
 }

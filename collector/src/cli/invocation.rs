@@ -34,7 +34,7 @@ use opengine::serve::ServeRequest;
 /// Variable that names the configuration file when `--config` does not.
 const CONFIG_VARIABLE: &str = "OPCOLLECT_CONFIG";
 
-/// What a process brings: its arguments (program first), its environment, its machine.
+/// The inputs of a process: its arguments (program first), its environment, its machine.
 #[derive(Debug, Clone)]
 pub struct Process {
     /// Arguments, the program's name first.
@@ -47,16 +47,16 @@ pub struct Process {
     pub sweeps: PathBuf,
 }
 
-/// What to do and how to show it.
+/// The action, and the form of its output.
 #[derive(Debug, PartialEq)]
 pub struct Invocation {
     /// How to show it.
     pub view: View,
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 
-/// What to do.
+/// The actions.
 #[derive(Debug, PartialEq)]
 pub enum Action {
     /// The main job.
@@ -115,7 +115,7 @@ pub enum Action {
     Worker(Vec<OsString>),
 }
 
-/// What to list.
+/// The lists that can be printed.
 #[derive(Debug, PartialEq)]
 pub enum ListRequest {
     /// The registry's models.
@@ -134,13 +134,13 @@ pub enum ListRequest {
     SimpleOperators,
     /// The operators of a model, and the Python to import it with.
     Operators(Box<ImportRequest>, Option<PathBuf>),
-    /// What the operators of a model consist of: of all of them, or those of one name.
+    /// The code of a model's operators: of all of them, or those of one name.
     OperatorIr(Box<ImportRequest>, Option<PathBuf>, Option<String>),
-    /// What composite operators become.
+    /// The steps of composite operators.
     Patterns,
     /// The servers of a tracker at this host and port.
     Devices(String, u16),
-    /// The runs in a folder, or those of them with a tag.
+    /// The runs in a folder, or only those with a tag.
     Runs(PathBuf, Option<String>),
 }
 
@@ -437,7 +437,7 @@ fn merge(
     if let Some(model) = model_of_compare(matches) {
         command_line.insert("modelname", vec![model]);
     }
-    // Settings of a run are TOML. A JSON file is what transformers keeps a model's configuration in.
+    // Settings of a run are TOML. A JSON file is a model's configuration from transformers.
     let is_json = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
     let (model_config, config) = match config {
         Some(path) if is_json(&path) => (Some(path), None),
@@ -481,7 +481,7 @@ fn merge(
     })
 }
 
-/// The device of the target that is asked for, if there is such a one.
+/// The device of the requested target, if there is such a device.
 fn device_of(settings: &Settings) -> Option<DeviceRef> {
     let target = settings.get("target");
     opengine::device::named(target.texts.first()?.split_whitespace().next()?)
@@ -499,7 +499,7 @@ fn command_line(matches: &ArgMatches) -> BTreeMap<&'static str, Vec<String>> {
     let mut given = BTreeMap::new();
     for setting in SETTINGS {
         let id = setting.key.replace('-', "_");
-        // A subcommand has only some of the flags; asking for the others is no mistake here.
+        // A subcommand has only some of the flags; a lookup of the others is allowed here.
         let Ok(Some(texts)) = matches.try_get_many::<String>(&id) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! The flags of `opcollect profile --framework torch`: those of a profile, but that flags without a meaning for
-//! libtorch are refused by name.
+//! The flags of `opcollect profile --framework torch`: those of a profile. Flags without a meaning for libtorch are
+//! refused by name.
 
 use optorch::lines::{GroupBy, SortBy};
 use optorch::protocol::Device;
@@ -9,7 +9,7 @@ use crate::config::{Origin, Settings};
 use crate::plan::Planned;
 use crate::profile::libtorch::{TorchRequest, TorchShown};
 
-/// Settings that only TVM's side has a use for, and why.
+/// Settings that only TVM's side uses, and why.
 const OF_TVM: [(&str, &str); 3] = [
     (
         "fusion",

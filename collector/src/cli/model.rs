@@ -4,7 +4,7 @@ use clap::{Args, ValueHint};
 
 use super::suggest::Suggest;
 
-/// Which model, in which shape.
+/// The model, and its shape.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {

@@ -33,7 +33,7 @@ impl NightlyArgs {
     /// The request that the arguments make; `config` is the file of `--config`.
     ///
     /// # Errors
-    /// There is no such file named.
+    /// Fails if there is no file of this name.
     pub fn request(
         self,
         config: Option<PathBuf>,

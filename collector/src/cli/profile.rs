@@ -19,23 +19,23 @@ pub struct ProfileArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What runs the model: TVM's virtual machine, or libtorch (scripts/setup --with torch)
+    /// Framework that runs the model: TVM's virtual machine, or libtorch (scripts/setup --with torch)
     #[arg(long, value_name = "FRAMEWORK", value_enum, default_value_t = Framework::Tvm)]
     pub framework: Framework,
-    /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
+    /// Target to compile for; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]))]
     pub target: Option<String>,
     /// Number of threads, `max` being all cores this process may use [default: max]
     #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,
-    /// Counters in runs that are not timed: auto (those that cost next to nothing here), none, or sources and
-    /// events of `list counters`, as in papi:PAPI_TOT_INS
+    /// Counters in runs that are not timed: auto (those that cost almost nothing here), none, or sources and events of
+    /// `list counters`, as in papi:PAPI_TOT_INS
     #[arg(long, value_name = "LIST", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "none", "perf"]))]
     pub counters: Vec<String>,
     /// Seed of the input data
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<String>,
-    /// Most memory of the worker process
+    /// Maximum memory of the worker process
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory_limit: Option<String>,
     /// Longest single run of the model
@@ -44,15 +44,15 @@ pub struct ProfileArgs {
     /// Python with TVM that imports models [default: the project's .venv]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub python: Option<String>,
-    /// Which runs.
+    /// The recorded runs.
     #[command(flatten)]
     pub steps: StepArgs,
-    /// What is shown.
+    /// The content of the output.
     #[command(flatten)]
     pub shown: ShownArgs,
 }
 
-/// What can run a model that is profiled.
+/// The frameworks that can be profiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Framework {
     /// TVM's virtual machine
@@ -61,14 +61,14 @@ pub enum Framework {
     Torch,
 }
 
-/// Most runs of one kind.
+/// Maximum number of runs of one kind.
 const MOST_RUNS: i64 = 1_000_000;
 
 fn runs_from(least: i64) -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(least..=MOST_RUNS)
 }
 
-/// Which runs are recorded.
+/// The runs that are recorded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Runs")]
 pub struct StepArgs {
@@ -78,7 +78,7 @@ pub struct StepArgs {
     /// Runs at the start of each cycle without the profiler
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = runs_from(0))]
     pub wait: u32,
-    /// Runs after those with the profiler on, whose times are dropped
+    /// Warm-up runs with the profiler on, whose times are dropped
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs_from(0))]
     pub warmup: u32,
     /// Runs after the warm-up, which are recorded
@@ -89,14 +89,14 @@ pub struct StepArgs {
     pub repeat: u32,
 }
 
-/// What is shown.
+/// The content of the output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Table")]
 pub struct ShownArgs {
     /// How calls are grouped into lines
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Grouping::Operator)]
     pub group_by: Grouping,
-    /// What the lines are sorted by
+    /// Key to sort the lines by
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Sorting::SelfTime)]
     pub sort: Sorting,
     /// Show the first N lines only
@@ -105,7 +105,7 @@ pub struct ShownArgs {
     /// Show bytes allocated, freed and alive, and the peak
     #[arg(long)]
     pub memory: bool,
-    /// Show the modules that operators are called in, apart from each other (--framework torch)
+    /// Show the modules that operators are called in as separate lines (--framework torch)
     #[arg(long)]
     pub stack: bool,
     /// Write the table to this file too, all of its lines
@@ -119,14 +119,14 @@ pub struct ShownArgs {
     pub trace: Option<PathBuf>,
 }
 
-/// What calls can be put together by.
+/// Keys to group calls by.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Grouping {
     /// Nothing: call by call
     Call,
     /// The function
     Operator,
-    /// What the operator computes
+    /// The operator's computation
     Kind,
     /// The operator and the shape of its input
     Shape,
@@ -134,7 +134,7 @@ pub enum Grouping {
     Layer,
 }
 
-/// What lines can be sorted by.
+/// Keys to sort lines by.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Sorting {
     /// Own time

@@ -38,7 +38,7 @@ pub struct ReplayArgs {
     /// Folder of the run that has the row [default: the one of runs/ that the row's name begins with]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
-    /// What to count, as for the main job [default: what the run counted]
+    /// Counters, as for the main job [default: those of the run]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub counters: Vec<String>,
     /// Python with TVM that imports models [default: the project's .venv]

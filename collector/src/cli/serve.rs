@@ -15,10 +15,10 @@ pub struct ServeArgs {
     /// Register with this tracker, as in 127.0.0.1:9190
     #[arg(long, value_name = "HOST:PORT")]
     pub tracker: Option<String>,
-    /// The key that clients ask for; without a tracker, what they must say
+    /// Key that clients request; without a tracker, they must send it
     #[arg(long, value_name = "KEY")]
     pub key: String,
-    /// Address to listen at; loopback unless another is given
+    /// Address to listen at; loopback by default
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub bind: IpAddr,
     /// Port to listen at; any free one if 0
@@ -30,7 +30,7 @@ pub struct ServeArgs {
     /// Longest session
     #[arg(long, value_name = "TIME", default_value = "24h")]
     pub session_timeout: String,
-    /// Most memory of a session
+    /// Maximum memory of a session
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     pub memory_limit: String,
     /// End after this many sessions

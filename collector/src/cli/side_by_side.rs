@@ -19,10 +19,10 @@ pub struct PairsArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What is common to commands that run operators side by side.
+    /// Options common to the commands that run operators side by side.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Which pairs.
+    /// The pairs.
     #[command(flatten)]
     pub which: WhichArgs,
 }
@@ -33,7 +33,7 @@ pub struct CommonArgs {
     /// A further model of the same source, whose operators run beside the first's, as NAME or NAME:SEQLEN (repeatable)
     #[arg(long, value_name = "MODEL", action = clap::ArgAction::Append)]
     pub with: Vec<String>,
-    /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
+    /// Target to compile for; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]))]
     pub target: Option<String>,
     /// Seed of the input data
@@ -44,11 +44,11 @@ pub struct CommonArgs {
     pub python: Option<String>,
 }
 
-/// Which pairs are measured, and how.
+/// The pairs that are measured, and how.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Pairs")]
 pub struct WhichArgs {
-    /// Threads of each operator of a group, as in 1+1,1+3; as many operators as there are parts
+    /// Threads of each operator of a group, as in 1+1,1+3; the number of parts is the number of operators
     #[arg(long, value_name = "N+N,…", value_delimiter = ',', default_value = "1+1", value_parser = split)]
     pub split: Vec<Split>,
     /// Whether operators have processors of their own, or share the same ones
@@ -106,10 +106,10 @@ pub enum ModeName {
     TimeSliced,
 }
 
-/// What `opcollect pairs` is to do.
+/// The requests of `opcollect pairs`.
 #[derive(Debug, PartialEq)]
 pub enum PairsRequest {
-    /// Measure groups, or go on; the Python for imports.
+    /// Measure groups, or continue a run; the Python for imports.
     Measure(Box<PairsPlan>, Option<PathBuf>),
     /// Go on with the run in a folder.
     Resume(PathBuf, Option<PathBuf>),
@@ -130,7 +130,7 @@ impl PairsArgs {
         self.which.resume.is_some() || self.which.replay.is_some()
     }
 
-    /// What goes by the plan of a run.
+    /// The request, if it follows the plan of a run.
     pub fn of_a_run(self) -> Option<PairsRequest> {
         let python = self.common.python.map(PathBuf::from);
         match (self.which.resume, self.which.replay, self.which.run) {
@@ -170,7 +170,7 @@ pub struct RunGraphArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What is common to commands that run operators side by side.
+    /// Options common to the commands that run operators side by side.
     #[command(flatten)]
     pub common: CommonArgs,
     /// Number of threads, `max` being all cores this process may use [default: max]
@@ -211,19 +211,19 @@ pub struct CotuneArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What is common to commands that run operators side by side.
+    /// Options common to the commands that run operators side by side.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// What is tuned, and how.
+    /// The operators to tune, and how.
     #[command(flatten)]
     pub how: TuneTogetherArgs,
 }
 
-/// What is tuned together, and how.
+/// The operators that are tuned together, and how.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tuning together")]
 pub struct TuneTogetherArgs {
-    /// The operators that run at the same time: their names, functions or workloads; as many as a split has parts
+    /// Operators that run at the same time: their names, functions or workloads; one for each part of a split
     #[arg(
         long,
         value_name = "OPERATOR,…",
@@ -234,7 +234,7 @@ pub struct TuneTogetherArgs {
     /// Threads of each operator, as in 1+1; of several splits, the best is chosen
     #[arg(long, value_name = "N+N,…", value_delimiter = ',', default_value = "1+1", value_parser = split)]
     pub split: Vec<Split>,
-    /// What is chosen for: most work in a time, or the shortest time of the longest operator
+    /// Objective: most work in a time, or the shortest time of the longest operator
     #[arg(long, value_name = "OBJECTIVE", default_value = "throughput")]
     pub objective: ObjectiveName,
     /// Schedules drawn of each operator

@@ -20,7 +20,7 @@ pub struct BestArgs {
     pub store: StoreFile,
 }
 
-/// Which store.
+/// The store.
 #[derive(Debug, PartialEq, Args)]
 pub struct StoreFile {
     /// The store: a file, or postgres://USER@HOST/DATABASE [default: the installation's]
@@ -31,15 +31,15 @@ pub struct StoreFile {
 /// `opcollect store`.
 #[derive(Debug, PartialEq, Args)]
 pub struct StoreArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: StoreCommand,
 }
 
-/// What can be done with a store.
+/// Commands on a store.
 #[derive(Debug, PartialEq, Subcommand)]
 pub enum StoreCommand {
-    /// Add the best schedules of runs or datasets, of what `store export` wrote, or of AutoTVM's and MetaSchedule's logs
+    /// Add the best schedules of runs or datasets, of a file of `store export`, or of AutoTVM's and MetaSchedule's logs
     Import {
         /// Folders of runs, files of rows, files of `store export`, AutoTVM's logs, folders of MetaSchedule databases
         #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
@@ -83,7 +83,7 @@ pub struct ApplyArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
+    /// Target to compile for; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]))]
     pub target: Option<String>,
     /// Number of threads, `max` being all cores this process may use [default: max]
@@ -98,12 +98,12 @@ pub struct ApplyArgs {
     /// Python with TVM that imports models [default: the project's .venv]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub python: Option<String>,
-    /// What is made.
+    /// The files that are written.
     #[command(flatten)]
     pub made: MadeArgs,
 }
 
-/// What is made of the model.
+/// The files that are written of the model.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub struct MadeArgs {

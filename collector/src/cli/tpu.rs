@@ -1,7 +1,7 @@
 //! Flags of `opcollect tpu`: dumps of Sophgo TPUs in, files out; and its `diff` and `record`.
 //!
-//! Names that bigTpuProfile has are kept, those of its versions 0.3.0 and 0.3.7 alike. This turns syntax into the
-//! plain requests of `tpuprofile`; nothing is read or written here.
+//! Names of bigTpuProfile's flags are kept, those of its versions 0.3.0 and 0.3.7 alike. This module turns syntax into
+//! the plain requests of `tpuprofile`; it reads and writes no files.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub struct TpuArgs {
     pub command: Option<TpuCommand>,
 }
 
-/// What else can be done with dumps.
+/// Further commands on dumps.
 #[derive(Debug, Subcommand)]
 pub enum TpuCommand {
     /// Compare dumps with the first of them, the largest change first
@@ -81,7 +81,7 @@ pub struct TpuReadArgs {
     pub top: usize,
 }
 
-/// What is written.
+/// The files that are written.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Files (without any of these: --summary and --perfetto)")]
 pub struct TpuOutputArgs {
@@ -135,13 +135,14 @@ pub struct TpuOutputArgs {
 /// `opcollect tpu DIR…`.
 #[derive(Debug, Args)]
 pub struct TpuJobArgs {
-    /// Folders cdm_profile_data_* to read. A second one that is no dump is the output folder, as in bigTpuProfile
+    /// Folders cdm_profile_data_* to read. If the second one is not a dump, it is the output folder, as in
+    /// bigTpuProfile
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// How to read.
     #[command(flatten)]
     pub read: TpuReadArgs,
-    /// What to write.
+    /// The files to write.
     #[command(flatten)]
     pub output: TpuOutputArgs,
 }
@@ -155,7 +156,7 @@ pub struct TpuDiffArgs {
     /// The second dump, and more: each is compared with the first
     #[arg(value_name = "B", required = true, value_hint = ValueHint::DirPath)]
     pub others: Vec<PathBuf>,
-    /// What to put side by side
+    /// Key to pair by
     #[arg(long, value_name = "WHAT", default_value = "operator")]
     pub by: GroupingName,
     /// Exit with 3 if another than the first takes longer by more than this, e.g. 3%
@@ -204,7 +205,7 @@ pub struct TpuRecordArgs {
     /// How to read.
     #[command(flatten)]
     pub read: TpuReadArgs,
-    /// What to write.
+    /// The files to write.
     #[command(flatten)]
     pub output: TpuOutputArgs,
     /// The command and its arguments, after --
@@ -249,7 +250,7 @@ impl From<GroupingName> for Grouping {
     }
 }
 
-/// What to do with TPU dumps.
+/// The requests of `opcollect tpu`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TpuRequest {
     /// Read dumps and write files.
@@ -260,11 +261,11 @@ pub enum TpuRequest {
         first: PathBuf,
         /// Those that are compared with it.
         others: Vec<PathBuf>,
-        /// What to put side by side.
+        /// Key to pair by.
         by: Grouping,
         /// How to read.
         ingest: IngestOptions,
-        /// Which events count.
+        /// The events that count.
         filter: Filter,
         /// Length of the list.
         top: usize,
@@ -273,9 +274,9 @@ pub enum TpuRequest {
     },
     /// Record, then read.
     Record {
-        /// What to run.
+        /// The command to run.
         options: RecordOptions,
-        /// What to do with what it writes; its dumps are not known yet.
+        /// How to read its dumps, which are not known yet.
         reading: TpuReading,
     },
 }
@@ -341,7 +342,7 @@ impl TpuOutputArgs {
             .filter(|(yes, _)| *yes || self.all)
             .map(|(_, output)| *output)
             .collect();
-        // bigTpuProfile writes the summary and the trace, and more if asked for.
+        // bigTpuProfile writes the summary and the trace, and further files on request.
         if outputs.is_empty() || (self.doc && !self.summary && !self.perfetto && !self.all) {
             outputs.extend(DEFAULT_OUTPUTS);
         }

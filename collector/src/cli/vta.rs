@@ -9,12 +9,12 @@ use vtasim::{Config, Workload};
 /// `opcollect vta`.
 #[derive(Debug, PartialEq, Args)]
 pub struct VtaArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: VtaCommand,
 }
 
-/// What the simulator can do by itself.
+/// Commands of the simulator.
 #[derive(Debug, PartialEq, Subcommand)]
 pub enum VtaCommand {
     /// Show a simulated run: what limits it, when each stage is busy, its instructions
@@ -31,7 +31,7 @@ pub struct ShowArgs {
     /// conv2d:NxCxHxW:FILTERSxKHxKW[:sSTRIDE][:pPADDING], or dense:ROWSxINPUTSxOUTPUTS
     #[arg(value_name = "WORKLOAD", value_parser = workload)]
     pub workload: Workload,
-    /// Knobs, e.g. tile_h=7,tile_w=14; those that are not given are of the fastest configuration
+    /// Knobs, e.g. tile_h=7,tile_w=14; missing ones are those of the fastest configuration
     #[arg(long, value_name = "KNOB=N,…", value_delimiter = ',')]
     pub knobs: Vec<Knob>,
     /// Hardware build: a built-in profile or a TOML file

@@ -15,7 +15,7 @@ pub enum CompareError {
     /// Nothing to compare.
     #[error("{} holds no row; measure something first", list(paths))]
     NoRows {
-        /// What was read.
+        /// The paths that were read.
         paths: Vec<PathBuf>,
     },
     /// Unlike machines.

@@ -17,17 +17,17 @@ use serde::Serialize;
 /// Level of the intervals of ratios.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Least noise between runs, as a standard deviation of ln(B / A): no two runs of one kernel agree better than that.
+/// Minimum noise between runs, as a standard deviation of ln(B / A): no two runs of one kernel agree better.
 const NOISE_FLOOR: f64 = 0.01;
 /// Most: beyond it the differences are taken for real. Otherwise a change of every operator by another factor would pass
 /// for noise.
 const NOISE_CEILING: f64 = 0.05;
-/// What is assumed where there are too few operators for an estimate.
+/// The noise assumed if there are too few operators for an estimate.
 const NOISE_UNKNOWN: f64 = 0.03;
-/// Fewest operators to estimate the noise from.
+/// Minimum number of operators to estimate the noise from.
 const MIN_FOR_NOISE: usize = 6;
 
-/// What a row says of its median.
+/// A row's median and its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Timing {
     /// Median, in ns; more than 0.
@@ -156,7 +156,7 @@ impl LogRatio {
 }
 
 /// The mean of independent log ratios, which is the geometric mean of the ratios; `None` for none. Its spread is known
-/// if every one's is; the degrees of freedom are those of the last, as one comparison has one noise.
+/// if every ratio's is. The degrees of freedom are those of the last, because one comparison has one noise.
 pub(super) fn mean(ratios: impl Iterator<Item = LogRatio>) -> Option<LogRatio> {
     let (mut log, mut count) = (0.0, 0.0);
     let mut squares = Some((0.0, 0.0));
@@ -198,11 +198,11 @@ pub struct Noise {
     /// Degrees of freedom of that estimate.
     #[serde(skip)]
     pub freedom: Option<f64>,
-    /// Where the number comes from.
+    /// Source of the number.
     pub source: NoiseSource,
 }
 
-/// Where the noise's number comes from.
+/// Source of the noise's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoiseSource {
@@ -348,7 +348,7 @@ mod tests {
         let spread: Vec<f64> = (0..40).map(|i| 0.05 * f64::from(i)).collect();
         assert_eq!(noise(&spread), NOISE_CEILING);
         assert_eq!(noise(&[0.0; 5]), NOISE_UNKNOWN);
-        // What the samples explain is not counted twice.
+        // The part that the samples explain is not counted twice.
         let wide: Vec<f64> = (0..40).map(|i| 0.03 * f64::from(i - 20) / 20.0).collect();
         let explained = noise_between_runs(wide.iter().map(|l| (*l, 0.0004)));
         assert!(explained.log_std < noise(&wide));

@@ -153,7 +153,7 @@ fn change(draft: &Draft<'_>, ratio: &LogRatio, p: Option<f64>, threshold: f64) -
     Some(change)
 }
 
-/// What the numbers of a change come to.
+/// The verdict on the numbers of a change.
 fn verdict(change: &Change, threshold: f64) -> Verdict {
     let Some(p) = change.p_adjusted else {
         return Verdict::Unknown;

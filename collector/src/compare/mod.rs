@@ -35,20 +35,20 @@ use source::Side;
 /// Probability of any false regression or improvement in one comparison, if nothing has changed.
 pub const FAMILY_ERROR: f64 = 0.05;
 
-/// What to compare.
+/// A request for a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompareRequest {
     /// The base.
     pub base: PathBuf,
-    /// What is compared with it: one, to see every operator, or several, to see which is the best.
+    /// The runs to compare with it: one, to see every operator, or several, to find the best.
     pub others: Vec<PathBuf>,
-    /// What counts.
+    /// Options of the comparison.
     pub options: Options,
     /// A file for the result in Markdown.
     pub export_markdown: Option<PathBuf>,
 }
 
-/// What counts, and what may be compared.
+/// Options: the threshold, and the runs that may be compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// A ratio counts beyond 1 + this (slower) or 1 / (1 + this) (faster).
@@ -73,7 +73,7 @@ pub struct Comparison {
     pub a: SideFacts,
     /// The second side.
     pub b: SideFacts,
-    /// The threshold that was asked for.
+    /// The requested threshold.
     pub threshold: f64,
     /// How the same point varies from run to run.
     pub noise: Noise,
@@ -81,7 +81,7 @@ pub struct Comparison {
     pub overall: Option<Estimate>,
     /// One entry for each operator × threads × cache state, and for each whole model × threads; the worst first.
     pub changes: Vec<Change>,
-    /// Points that are not measured on both sides: those that were before and are not now come first.
+    /// Points without a measurement on both sides. Those measured before but not now come first.
     pub failed: Vec<FailedPoint>,
     /// Points on both sides, measured or not.
     pub shared_points: u64,
@@ -97,7 +97,7 @@ impl Comparison {
         self.changes.iter().filter(move |c| c.verdict == verdict)
     }
 
-    /// How many changes have this verdict.
+    /// Number of changes with this verdict.
     pub fn count(&self, verdict: Verdict) -> u64 {
         self.with(verdict).count() as u64
     }
@@ -106,7 +106,7 @@ impl Comparison {
 /// One side, in numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideFacts {
-    /// What was read.
+    /// The paths that were read.
     pub paths: Vec<PathBuf>,
     /// Its machines.
     pub machines: Vec<Machine>,
@@ -129,7 +129,7 @@ impl SideFacts {
     }
 }
 
-/// What a change is about.
+/// The subject of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -139,7 +139,7 @@ pub enum Subject {
     WholeModel,
 }
 
-/// What has become of an operator, or a whole model.
+/// The verdict on an operator, or a whole model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -163,13 +163,13 @@ pub enum Verdict {
 /// most of the slower side's points.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
     /// The model, with its batch size and sequence length.
     pub model: String,
     /// The operator's function, or the model's name.
     pub operator: String,
-    /// What the operator computes; `model` for a whole model.
+    /// The operator's kind; `model` for a whole model.
     pub kind: String,
     /// Shapes of inputs and weights.
     pub shapes: String,
@@ -177,7 +177,7 @@ pub struct Change {
     pub target: String,
     /// Threads.
     pub threads: Option<u64>,
-    /// What the caches held.
+    /// State of the caches.
     pub cache_state: Option<CacheState>,
     /// Points with a time on both sides.
     pub points: u64,
@@ -193,7 +193,7 @@ pub struct Change {
     pub ratio: Estimate,
     /// The same of the shortest samples, where both sides have them.
     pub min_ratio: Option<f64>,
-    /// How much slower the machine was around these points than at its best, by the reference kernel, on the first side.
+    /// Slowdown of the machine around these points, by the reference kernel, on the first side.
     pub drift_a: f64,
     /// The same on the second side.
     pub drift_b: f64,
@@ -205,7 +205,7 @@ pub struct Change {
     /// Probability of a ratio at least as far from 1 if nothing has changed, corrected for all that is asked here;
     /// `None` where the spread is not known.
     pub p_adjusted: Option<f64>,
-    /// What to make of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// The point with the largest ratio.
     pub slowest: PointChange,
@@ -231,7 +231,7 @@ pub struct FailedPoint {
     pub operator: String,
     /// Threads.
     pub threads: Option<u64>,
-    /// What the caches held.
+    /// State of the caches.
     pub cache_state: Option<CacheState>,
     /// How it ended on the first side.
     pub a: Ending,
@@ -260,7 +260,7 @@ impl FailedPoint {
 /// Compares the rows of `a` (the base) with those of `b`: run folders, folders of runs, or files of rows.
 ///
 /// # Errors
-/// Something cannot be read, the machines differ, or there is no point in common.
+/// Fails if a path cannot be read, if the machines differ, or if there is no common point.
 pub fn compare(a: &[PathBuf], b: &[PathBuf], options: Options) -> Result<Comparison, CompareError> {
     between(Side::read(a)?, Side::read(b)?, options)
 }

@@ -30,7 +30,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// What is compared of a row.
+    /// The part of a row that is compared.
     pub fn of(row: &Row) -> Point {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         let shapes: Vec<String> = [&row.input_shapes, &row.weight_shapes]
@@ -101,12 +101,12 @@ impl Point {
         }
     }
 
-    /// Its median, if it has one that can be divided by.
+    /// Its median, if it is above 0.
     pub fn median(&self) -> Option<Timing> {
         self.timing
     }
 
-    /// What the point is, the target aside.
+    /// The identity of the point, without the target.
     pub fn identity(&self) -> String {
         let cache = self.cache.map_or("", CacheState::as_str);
         format!(
@@ -115,7 +115,7 @@ impl Point {
         )
     }
 
-    /// What its verdict is about: everything but the schedule.
+    /// The subject of its verdict: everything but the schedule.
     pub fn group_key(&self) -> String {
         let cache = self.cache.map_or("", CacheState::as_str);
         format!(
@@ -151,7 +151,7 @@ struct TargetKind {
     kind: String,
 }
 
-/// The model of a row, with what changes its operators.
+/// The model of a row, with the settings that change its operators.
 fn model_label(row: &Row) -> String {
     let mut label = row.model_name.clone().unwrap_or_default();
     if let Some(batch) = row.batch {

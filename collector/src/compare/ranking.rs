@@ -13,7 +13,7 @@ use super::{CompareError, Comparison, Estimate, Options, Subject, Verdict, betwe
 pub struct Ranking {
     /// The run that the others are compared with.
     pub base: PathBuf,
-    /// What counts as slower or faster.
+    /// The threshold for slower or faster.
     pub threshold: f64,
     /// Points that every run has measured.
     pub points: u64,
@@ -24,7 +24,7 @@ pub struct Ranking {
 /// A run among others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RankedRun {
-    /// What was read.
+    /// The path that was read.
     pub path: PathBuf,
     /// Geometric mean of its operators' times over those of the base; 1 for the base itself.
     pub ratio: Option<Estimate>,
@@ -97,7 +97,7 @@ pub fn rank(paths: &[PathBuf], options: Options) -> Result<Ranking, CompareError
     })
 }
 
-/// What every side has measured.
+/// The points that every side has measured.
 fn shared(sides: &[Side]) -> HashSet<String> {
     let measured = |side: &Side| -> HashSet<String> {
         let points = side.points.iter().filter(|point| point.median().is_some());

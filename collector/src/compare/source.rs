@@ -35,7 +35,7 @@ impl Display for Machine {
 /// One side.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
-    /// What the user named.
+    /// The paths of the request.
     pub paths: Vec<PathBuf>,
     /// Points, in the order of the rows; a run's whole models behind them.
     pub points: Vec<Point>,

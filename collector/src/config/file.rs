@@ -23,7 +23,7 @@ use super::toml_value::Given;
 /// A table whose keys are settings like those outside it.
 const REMOTE: &str = "remote";
 
-/// The values of one configuration file, each with the line it stands on.
+/// The values of one configuration file, each with its line.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFile {
     path: PathBuf,
@@ -65,7 +65,7 @@ impl ConfigFile {
         for (key, value) in given {
             let line = line_of(text, key.span().start);
             let name = match key.get_ref().as_ref() {
-                // What the setting was called until November 2026.
+                // The setting's name until November 2026.
                 "patience" => "remeasure-budget",
                 name => name,
             };
@@ -100,7 +100,7 @@ impl ConfigFile {
         })
     }
 
-    /// The texts of a setting and the line they stand on.
+    /// The texts of a setting and their line.
     pub(super) fn get(&self, key: &str) -> Option<(&[String], usize)> {
         self.entries
             .iter()

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::table::{Arity, ENV_PREFIX, SETTINGS, TRACKER_VARIABLES, env_name};
 use super::{ConfigError, ConfigFile};
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "layer", rename_all = "snake_case")]
 pub enum Origin {
@@ -50,14 +50,14 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// A setting's value as text, and where it came from.
+/// A setting's value as text, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Value {
     /// The setting.
     pub key: &'static str,
     /// The texts: none for an unset setting, one for most, several for lists.
     pub texts: Vec<String>,
-    /// Where they came from.
+    /// Their origin.
     pub origin: Origin,
 }
 
@@ -86,7 +86,7 @@ pub struct Layers {
     pub environment: Vec<(OsString, OsString)>,
     /// The configuration file, if one was named.
     pub file: Option<ConfigFile>,
-    /// What the sweep sets, if there is one.
+    /// The settings of the sweep, if there is one.
     pub sweep: Option<SweepLayer>,
 }
 

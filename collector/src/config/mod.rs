@@ -1,9 +1,9 @@
 //! Settings from five layers: command line over environment over TOML file over sweep over default.
 //!
-//! Owns the table of settings ([`SETTINGS`]), the merge, and where each value came from
-//! ([`Origin`]). One key serves as flag `--key`, as variable `OPCOLLECT_KEY` and as TOML key. Every
-//! layer is reduced to text, so one parser (in `plan`) reads a value whatever its layer. Its error
-//! can then say which layer to mend. It knows nothing of what the values mean.
+//! Owns the table of settings ([`SETTINGS`]), the merge, and the origin of each value ([`Origin`]). One key serves as
+//! flag `--key`, as variable `OPCOLLECT_KEY` and as TOML key. Every layer is reduced to text, so one parser (in `plan`)
+//! reads a value from any layer. Its error can then name the layer to mend. This module does not know the meaning of
+//! the values.
 
 mod file;
 mod layers;
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use opreport::nearest::did_you_mean;
 use thiserror::Error;
 
-/// What can be wrong with a configuration file or the environment, before any value is read.
+/// Faults of a configuration file or the environment, found before any value is read.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file named by `--config` cannot be read.
@@ -38,10 +38,10 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What the parser said.
+        /// The parser's message.
         message: String,
     },
-    /// A key that is no setting.
+    /// A key that is not a setting.
     #[error("{}:{line}: unknown key `{key}`{}; `opcollect --print-config` lists all keys", path.display(), hint(nearest))]
     UnknownKey {
         /// The file.
@@ -62,12 +62,12 @@ pub enum ConfigError {
         line: usize,
         /// The key.
         key: String,
-        /// What stands there.
+        /// The value found.
         found: &'static str,
-        /// What may stand there.
+        /// The expected kinds of value.
         expected: &'static str,
     },
-    /// An `OPCOLLECT_…` variable that is no setting.
+    /// An `OPCOLLECT_…` variable that is not a setting.
     #[error(
         "unknown environment variable {name}{}; unset it, or see `opcollect --print-config` for all names",
         hint(nearest)

@@ -1,7 +1,7 @@
 //! The table of settings: one row a setting, from which the layers, the check of unknown keys and
 //! `--print-config` all work. A test holds it together with the command line's flags.
 
-/// How many values a setting takes.
+/// Number of values that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arity {
     /// One value.
@@ -17,7 +17,7 @@ pub enum Arity {
 pub struct Setting {
     /// Its name: flag `--key`, TOML key `key`, variable `OPCOLLECT_KEY`.
     pub key: &'static str,
-    /// How many values it takes.
+    /// Number of values that it takes.
     pub arity: Arity,
     /// The default, as it would be written on the command line; `None` for no value.
     pub default: Option<&'static str>,

@@ -27,9 +27,9 @@ pub(crate) enum Given {
 /// A value of a TOML type that the setting cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WrongType {
-    /// What stands there.
+    /// The value found.
     pub found: &'static str,
-    /// What may stand there.
+    /// The expected kinds of value.
     pub expected: &'static str,
 }
 

@@ -5,14 +5,14 @@ use opreport::units;
 
 use super::check::Check;
 
-/// What is known of the machine's rates.
+/// State of the machine's calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Calibrated {
     /// They were measured.
     Yes(Calibration),
     /// They never were.
     Never,
-    /// They were, but cannot be read: why, and what to do.
+    /// There is one, but it cannot be read: why, and how to mend it.
     Unusable(String),
 }
 

@@ -14,16 +14,16 @@ pub enum CheckStatus {
     Fail,
 }
 
-/// One check: what was looked at, what was found, and what mends it.
+/// One check: its subject, its finding, and its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked at, in a word or two.
+    /// The subject, in a word or two.
     pub name: &'static str,
     /// How it came out.
     pub status: CheckStatus,
-    /// What was found, on one line.
+    /// The finding, on one line.
     pub finding: String,
-    /// What to do; `None` when all is well.
+    /// How to mend it; `None` when all is well.
     pub fix: Option<String>,
 }
 
@@ -59,11 +59,11 @@ impl Check {
     }
 }
 
-/// Something that does not work, and what mends it.
+/// A fault, and its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong.
+    /// Description of the fault.
     pub finding: String,
-    /// What to do.
+    /// How to mend it.
     pub fix: String,
 }

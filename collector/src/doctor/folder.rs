@@ -12,7 +12,7 @@ use super::check::Check;
 const LITTLE_BYTES: u64 = 2 << 30;
 const TOO_LITTLE_BYTES: u64 = 64 << 20;
 
-/// What was found of a folder.
+/// Facts about a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderFacts {
     /// The folder asked about.
@@ -60,7 +60,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 fn refusal(folder: &Path) -> Option<String> {
     let file = folder.join(format!(".opcollect-doctor-{}", std::process::id()));
     let written = std::fs::write(&file, "may this be written?\n");
-    // What could be written can be removed; what could not is not there.
+    // A file that was written can be removed; one that was not does not exist.
     let _ = std::fs::remove_file(&file);
     written.err().map(|error| error.to_string())
 }

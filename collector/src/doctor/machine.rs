@@ -53,7 +53,7 @@ pub(super) fn check_pmu(environment: &Environment) -> Check {
     }
 }
 
-/// Whether a source of counters is there, and what would make it count.
+/// Whether a source of counters is available, and how to enable it.
 pub(super) fn check_counters(name: &'static str, survey: &Survey) -> Check {
     match &survey.state {
         Ok(finding) => Check::ok(name, format!("counters: {finding}")),

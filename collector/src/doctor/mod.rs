@@ -26,7 +26,7 @@ use opdata::contract::{Environment, RemoteAddress};
 use opengine::device::{Finding, Target};
 use opengine::measure::counters::Survey;
 
-/// What the doctor looks at.
+/// Inputs of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoctorRequest {
     /// Thread counts that will be measured.
@@ -35,9 +35,9 @@ pub struct DoctorRequest {
     pub out: PathBuf,
     /// Python of the importer; `None` for the project's own.
     pub python: Option<PathBuf>,
-    /// Another machine whose servers are looked at too, and what is compiled for it.
+    /// Another machine whose servers are checked too, and the target for it.
     pub remote: Option<(RemoteAddress, Target)>,
-    /// What to calibrate the machine for, if it shall be.
+    /// The target of a calibration, if requested.
     pub calibration: Option<CalibrationRequest>,
 }
 
@@ -57,24 +57,23 @@ pub struct Facts<'a> {
     pub environment: &'a Environment,
     /// Thread counts that will be measured.
     pub threads: &'a [u32],
-    /// What loading TVM's libraries gave: versions by name, or what is wrong.
+    /// The result of loading TVM's libraries: versions by name, or the fault.
     pub tvm: Result<Vec<(String, String)>, Problem>,
-    /// Whether LLVM knows the CPU name that this machine resolves to; `None` if it could not be
-    /// asked.
+    /// Whether LLVM knows the name of this machine's CPU; `None` if LLVM is missing.
     pub llvm_knows_cpu: Option<bool>,
     /// The importer's Python.
     pub python: PythonFacts,
-    /// Versions the importer is pinned to.
+    /// Pinned versions of the importer's packages.
     pub packages: Vec<PackageWanted>,
     /// A C compiler on the path.
     pub compiler: Option<PathBuf>,
     /// The folder of the results.
     pub folder: FolderFacts,
-    /// What is known of the machine's rates.
+    /// State of the machine's calibration.
     pub calibrated: Calibrated,
-    /// What each source of counters offers here, by name.
+    /// The counters of each source here, by name.
     pub counters: Vec<(&'static str, Survey)>,
-    /// What devices beside the CPU have to say.
+    /// Findings about devices besides the CPU.
     pub devices: Vec<Finding>,
 }
 

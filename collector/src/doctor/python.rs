@@ -6,13 +6,13 @@ use std::process::Command;
 
 use super::check::Check;
 
-/// Least Python of the importer.
+/// Minimum version of Python for the importer.
 const LEAST: (u32, u32) = (3, 10);
 
-/// What makes the environment anew.
+/// How to make the environment again.
 const SETUP: &str = "run scripts/setup, which makes the virtual environment anew";
 
-/// A package and the version it is pinned to.
+/// A package and its pinned version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageWanted {
     /// Its name on the package index.
@@ -41,7 +41,7 @@ impl PackageWanted {
     }
 }
 
-/// What was found of Python.
+/// Facts about Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PythonFacts {
     /// It answered.
@@ -62,8 +62,8 @@ pub enum PythonFacts {
     },
 }
 
-/// Asks for its own version and those of the packages named by its arguments: one `name version` a
-/// line. It imports none, because TVM's package takes a second.
+/// Prints Python's version and those of the packages named by its arguments: one `name version` a line. It imports
+/// none, because TVM's package takes a second.
 const QUESTION: &str = "\
 import importlib.metadata as m, platform, sys
 print('python', platform.python_version())

@@ -1,4 +1,4 @@
-//! What `doctor --host` says of another machine: tracker, key, architecture, versions, linker.
+//! Checks of `doctor --host` on another machine: tracker, key, architecture, versions, linker.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use opdata::contract::LlvmCpu;
 
 use super::check::{Check, Problem};
 
-/// Compilers that Rust's build can link with, in the order they are looked for.
+/// Compilers that Rust's build can link with, in the order of the search.
 const COMPILERS: &[&str] = &["cc", "gcc", "clang"];
 
 /// The first C compiler on a `PATH`.

@@ -1,4 +1,4 @@
-//! A framework with the model loaded, and what a round of it gives.
+//! A framework with the model loaded, and the result of a round.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::kinds::Kind;
 
 /// A framework with the model loaded and its outputs compared.
 pub(super) trait Contender {
-    /// What is known of it before it runs.
+    /// Facts about it, before it runs.
     fn facts(&self) -> Facts;
 
     /// Times runs that nobody watches for about `budget`, then some that are watched.
@@ -17,20 +17,20 @@ pub(super) trait Contender {
     fn round(&mut self, budget: Duration) -> anyhow::Result<Round>;
 }
 
-/// What is known of a framework with a model.
+/// Facts about a framework with a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Facts {
     /// Its version.
     pub version: String,
     /// Samples at once.
     pub batch: u64,
-    /// What its outputs were compared with.
+    /// The reference of its outputs.
     pub checked_against: String,
     /// Largest difference to that, over the largest expected value.
     pub error: Option<f64>,
 }
 
-/// What a round gives.
+/// The result of a round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Round {
     /// Time of each run that nobody watched, nanoseconds.
@@ -44,7 +44,7 @@ pub struct Round {
 pub struct OperatorTime {
     /// The framework's name for it.
     pub name: String,
-    /// What it computes.
+    /// The operator's kind.
     pub kind: Kind,
     /// Calls in a run.
     pub calls: f64,

@@ -5,7 +5,7 @@ use opmodels::Source;
 /// Why frameworks cannot be compared on a model.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameworksError {
-    /// There is nothing to compare with.
+    /// There is no second framework to compare with.
     #[error("--framework: give two frameworks at least, as in --framework tvm,onnxruntime")]
     TooFew,
     /// One is named twice.

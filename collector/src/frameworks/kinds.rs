@@ -1,11 +1,11 @@
-//! What operators of unlike frameworks compute, in words that fit all of them.
+//! Kinds of operators, in words that fit all frameworks.
 //!
 //! TVM tells a depthwise convolution from a plain one and a transpose from a slice. Libtorch and ONNX Runtime do not,
 //! or draw the line elsewhere. So kinds are wide here. A fused operator has the kind of its strongest part in each
 //! framework. Attention that one framework computes in one operator stays apart from the products and softmax of the
 //! others.
 
-/// What an operator computes.
+/// The kind of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A convolution of any sort.
@@ -87,7 +87,7 @@ const OURS: &[(Kind, &[&str])] = &[
     (Kind::Resize, &["resize"]),
 ];
 
-/// Operators of ONNX and those that ONNX Runtime fuses them into; `*` stands for any beginning or ending.
+/// Operators of ONNX and those that ONNX Runtime fuses them into; `*` matches any prefix or suffix.
 const ONNX: &[(Kind, &[&str])] = &[
     (Kind::Normalisation, &["*Normalization", "LRN"]),
     (

@@ -1,9 +1,9 @@
 //! `opcollect compare --framework`: one model run by several frameworks in turn, on the same threads and the same values.
 //!
-//! [`compare`] gives each framework the model: [`tvm`], and [`program`] for those that run in a program of their own. Then
-//! they run in rounds, each round begun by another one. A machine that slows down meanwhile slows all of them. A round
-//! times runs that nobody watches, and then watches some for the operators' times. What operators compute is put in the
-//! words of [`kinds`]. How it looks is `render/frameworks.rs`.
+//! [`compare`] gives each framework the model: [`tvm`], and [`program`] for those that run in a program of their own.
+//! Then they run in rounds, each begun by another one. A machine that slows down meanwhile slows all of them. A round
+//! first times unwatched runs, and then watches some for the operators' times. Operators are described in the words of
+//! [`kinds`]. `render/frameworks.rs` prints the result.
 
 mod contender;
 mod error;
@@ -34,7 +34,7 @@ use crate::run::Session;
 /// Rounds in which each framework runs: enough for an interval of the ratios' median.
 const ROUNDS: usize = 10;
 
-/// What can run a model.
+/// The frameworks that can run a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framework {
     /// libtorch, for models that PyTorch builds.
@@ -59,12 +59,12 @@ impl Framework {
     }
 }
 
-/// What to compare.
+/// A request for a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FrameworksRequest {
     /// The model, the target of TVM and the threads.
     pub planned: Box<Planned>,
-    /// Who runs it, in the order of the columns; the first is the base of ratios.
+    /// The frameworks, in the order of the columns; the first is the base of ratios.
     pub frameworks: Vec<Framework>,
     /// File of the table as CSV.
     pub csv: Option<PathBuf>,
@@ -81,20 +81,20 @@ pub struct SideBySide {
     pub cpu: Option<String>,
     /// Threads of each framework.
     pub threads: u32,
-    /// The frameworks, in the order asked for.
+    /// The frameworks, in the requested order.
     pub frameworks: Vec<Measured>,
 }
 
-/// What was measured of one framework.
+/// The measurements of one framework.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The framework.
     pub framework: Framework,
     /// Its version.
     pub version: String,
-    /// What its outputs were compared with.
+    /// The reference of its outputs.
     pub checked_against: String,
-    /// Largest difference to that, over the largest expected value; none where only the verdict is known.
+    /// Largest difference to that, over the largest expected value. `None` if only the verdict is known.
     pub error: Option<f64>,
     /// Its rounds.
     rounds: Vec<Round>,
@@ -106,7 +106,7 @@ impl Measured {
         opdata::stats::median(self.rounds.iter().flat_map(|r| r.runs_ns.iter().copied()))
     }
 
-    /// Whether its own outputs are what all were compared with.
+    /// Whether its own outputs are the reference for all.
     pub fn is_reference(&self) -> bool {
         self.framework == Framework::OnnxRuntime && self.checked_against == program::ONNX_RUNTIME
     }
@@ -230,7 +230,7 @@ fn checked(source: Source, frameworks: &[Framework]) -> Result<(), FrameworksErr
     Ok(())
 }
 
-/// The frameworks with the model loaded and its outputs compared, in the order asked for.
+/// The frameworks with the model loaded and its outputs compared, in the requested order.
 fn contenders(
     request: &FrameworksRequest,
     home: &Home,

@@ -32,7 +32,7 @@ pub(super) struct Running {
     batch: u64,
     checked_against: String,
     limit: Duration,
-    /// Reads the operators out of what was recorded.
+    /// Reads the operators from the record.
     operators: fn(&Cycle) -> Vec<OperatorTime>,
 }
 

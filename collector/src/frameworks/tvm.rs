@@ -20,7 +20,7 @@ use crate::apply::Lookup;
 use crate::plan::Planned;
 use crate::run::{Session, runner};
 
-/// Most timed runs in a round.
+/// Maximum number of timed runs in a round.
 const MOST_RUNS: u32 = 500;
 
 /// The model in a worker.
@@ -98,7 +98,7 @@ impl Tvm {
         })
     }
 
-    /// The same, with another name for what its outputs were compared with.
+    /// The same, with another name for the reference of its outputs.
     pub(super) fn checked_against(mut self, origin: &str) -> Tvm {
         origin.clone_into(&mut self.ready.checked_against);
         self

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use crate::compare::Machines;
 
-/// What to join.
+/// A request to merge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeRequest {
     /// Folder of the new run; it does not exist yet.
@@ -32,7 +32,7 @@ pub struct MergeRequest {
     pub gaps: Gaps,
 }
 
-/// What to make of shards that are missing or not finished.
+/// How to treat shards that are missing or not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gaps {
     /// They are errors.
@@ -41,7 +41,7 @@ pub enum Gaps {
     Accept,
 }
 
-/// What was joined.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Merged {
     /// The new run's folder.
@@ -61,13 +61,13 @@ pub struct Merged {
 pub struct MergedShard {
     /// Its folder.
     pub folder: PathBuf,
-    /// Which part of the plan.
+    /// Its part of the plan.
     pub shard: Shard,
     /// Its name.
     pub run_id: String,
     /// The run that its rows belong to now, which differs if another shard has rows of the same names.
     pub rows_run_id: String,
-    /// How far it had come.
+    /// Its progress.
     pub state: RunState,
     /// Its rows.
     pub rows: u64,
@@ -87,7 +87,7 @@ pub enum MergeError {
         /// The folder.
         path: PathBuf,
     },
-    /// A run that is no shard.
+    /// A run that is not a shard.
     #[error("{} is no shard: its {RUN_JSON} names no shard of a plan; merge joins runs made with --shard", folder.display())]
     NoShard {
         /// The run.
@@ -128,7 +128,7 @@ pub enum MergeError {
         first: PathBuf,
         /// The other.
         second: PathBuf,
-        /// Which part.
+        /// The part.
         shard: Shard,
     },
     /// Shards that nobody named.
@@ -147,7 +147,7 @@ pub enum MergeError {
     Unfinished {
         /// The shard.
         folder: PathBuf,
-        /// Which part.
+        /// The part.
         shard: Shard,
         /// Its rows.
         rows: u64,

@@ -8,12 +8,12 @@ use super::shards::{ShardRun, Shards};
 use super::{Gaps, MergeError};
 use crate::compare::Machines;
 
-/// What a shard's rows are.
+/// Facts about a shard's rows.
 #[derive(Debug, Default)]
 pub(super) struct ScannedShard {
     pub rows: u64,
     pub env_hashes: BTreeSet<String>,
-    /// The run its rows shall belong to, if the name they have is taken.
+    /// The new run of its rows, if the name of the old one is taken.
     pub renamed: Option<String>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct ShardRun {
     pub shard: Shard,
 }
 
-/// The shards in the order of their numbers, and the numbers of those that are not there.
+/// The shards in the order of their numbers, and the numbers of missing ones.
 #[derive(Debug)]
 pub(super) struct Shards {
     pub runs: Vec<ShardRun>,
@@ -82,7 +82,7 @@ fn belong_together(first: &ShardRun, other: &ShardRun) -> Result<(), MergeError>
     }
 }
 
-/// The names of what differs between two plans.
+/// The names of the differences between two plans.
 fn differing(a: &Value, b: &Value) -> Vec<String> {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
         return Vec::new();

@@ -11,7 +11,7 @@ use super::scan::ScannedShard;
 use super::shards::{ShardRun, Shards};
 use super::{MergeError, Merged, MergedShard};
 
-/// File of the new run that says what it was made from.
+/// File of the new run with the list of its sources.
 const MERGED_FROM_JSON: &str = "merged_from.json";
 
 /// Writes the run `out` from shards that were found good.
@@ -22,7 +22,7 @@ pub(super) fn write(
     command_line: Vec<String>,
 ) -> Result<Merged, MergeError> {
     let part = part_of(out);
-    // What a killed merge left is of no use to anybody.
+    // The remains of a killed merge are useless.
     if part.exists() {
         fs::remove_dir_all(&part).map_err(|source| io_error("write", &part, source))?;
     }

@@ -27,7 +27,7 @@ const OWN_SETTINGS: [&str; 7] = [
     "out",
 ];
 
-/// What can be wrong with a nightly configuration.
+/// Faults of a nightly configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -45,7 +45,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What the parser said.
+        /// The parser's message.
         message: String,
     },
     /// A value that is not allowed.
@@ -55,7 +55,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// The key, and the model it belongs to.
         place: String,
-        /// What is wrong and what to do.
+        /// Description of the fault and its remedy.
         problem: String,
     },
 }
@@ -170,9 +170,9 @@ impl NightlyPlan {
     }
 }
 
-/// How many nightly runs to keep by default.
+/// Default number of nightly runs to keep.
 const DEFAULT_KEEP: u64 = 14;
-/// How much slower is a regression by default.
+/// Default of the slowdown that counts as a regression.
 const DEFAULT_THRESHOLD: f64 = 0.05;
 
 /// The names of a `[[model]]` entry of the configuration at `config`.

@@ -49,7 +49,7 @@ pub struct Drift {
     pub points: u64,
 }
 
-/// What all runs of a night say together.
+/// Sums over all runs of a night.
 #[derive(Debug, Default)]
 pub struct Tally {
     reasons: HashMap<(Status, String), Reason>,
@@ -208,7 +208,7 @@ impl Tally {
             .points += 1;
     }
 
-    /// What is worth saying.
+    /// The findings worth reporting.
     pub fn findings(self) -> Findings {
         let mut reasons: Vec<Reason> = self.reasons.into_values().collect();
         reasons.sort_by(|a, b| b.points.cmp(&a.points).then(a.example.cmp(&b.example)));

@@ -8,21 +8,21 @@ use serde::Serialize;
 use super::history::{self, Retention};
 use super::{NightlyError, NightlyPlan, share};
 
-/// A plan and what running it would do.
+/// A plan and the effects of running it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NightlyEstimate {
     /// The plan.
     pub plan: NightlyPlan,
     /// One entry a job, in the plan's order.
     pub jobs: Vec<JobEstimate>,
-    /// Which older nightly runs would stay or be removed.
+    /// The older nightly runs that would stay or be removed.
     pub retention: Retention,
 }
 
 /// A job before it begins.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobEstimate {
-    /// What people call it.
+    /// Its name for people.
     pub label: String,
     /// Its share of the time in ns, if the others take theirs.
     pub share_ns: u64,

@@ -27,7 +27,7 @@ pub struct Partition {
     pub runs: Vec<JobRun>,
 }
 
-/// What one job of a nightly run has left on disk.
+/// The files of one job of a nightly run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRun {
     /// Its folder below the night's: that of its job.
@@ -47,7 +47,7 @@ impl JobRun {
     }
 }
 
-/// Which older nightly runs stay although they are beyond the number to keep, and which are removed.
+/// The older nightly runs that stay beyond the number to keep, and those that are removed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Retention {
     /// Those that stay, each with its reason.
@@ -133,7 +133,7 @@ pub fn baseline<'a>(partitions: &'a [Partition], date: &str, run: &JobRun) -> Op
         .find(|old| old.key == run.key && old.env_hash == run.env_hash && old.is_usable())
 }
 
-/// Which nightly runs to remove, by the plan's number to keep.
+/// The nightly runs to remove, by the plan's number to keep.
 pub fn retention(plan: &NightlyPlan, partitions: &[Partition]) -> Retention {
     let keys: BTreeSet<PathBuf> = plan.jobs.iter().map(|job| job.key()).collect();
     // Jobs and machines that have a usable run in a newer partition.

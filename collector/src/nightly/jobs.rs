@@ -1,4 +1,4 @@
-//! A job of a nightly run: the main job as a process of its own, stopped when its time is over.
+//! A job of a nightly run: the main job as a process of its own, stopped at the end of its time.
 //!
 //! [`JobRunner`] is the seam; [`ProcessRunner`] starts this program. Its output goes to a log in the folder of the nightly run.
 
@@ -22,10 +22,10 @@ pub const LOGS: &str = "logs";
 const POLL: Duration = Duration::from_millis(100);
 /// From the request to stop to the end by force: the point under way may compile and run to its own time limits.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Bytes at the end of a log in which its last words are looked for.
+/// Bytes at the end of a log that are searched for its last error.
 const TAIL_BYTES: u64 = 16 * 1024;
 
-/// What to run.
+/// The command of a job.
 #[derive(Debug)]
 pub struct JobCommand {
     /// Arguments of the main job.
@@ -45,7 +45,7 @@ pub enum JobEnd {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// It was asked to stop because its time was over.
+    /// It was stopped because its time was over.
     OutOfTime,
 }
 
@@ -83,7 +83,7 @@ impl JobRunner for ProcessRunner {
     }
 }
 
-/// Waits for a job's end; asks it to stop when its time is over or the user wants to, and makes it after `patience`.
+/// Waits for a job's end. Asks it to stop when its time is over or the user wants to, and kills it after `patience`.
 fn watch(
     mut child: Child,
     stop_after: Duration,
@@ -119,7 +119,7 @@ fn watch(
     }
 }
 
-/// The error that a job ended with, from its log: the last line that begins with `error:`, or the last line.
+/// The error that ended a job, from its log: the last line that begins with `error:`, or the last line.
 pub fn last_words(log: &Path) -> String {
     let tail = tail(log).unwrap_or_default();
     let lines = || tail.lines().map(str::trim).filter(|line| !line.is_empty());

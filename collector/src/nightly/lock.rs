@@ -39,7 +39,7 @@ impl NightlyLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who it is helps, but is no part of the lock.
+                // The holder's name is helpful, but not part of the lock.
                 let _ = file.read_to_string(&mut holder);
                 return Err(NightlyError::Locked {
                     dataset: dataset.to_owned(),

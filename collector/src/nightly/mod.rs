@@ -1,10 +1,10 @@
 //! Nightly runs: models × targets × sweeps within a time budget, written as a dated partition of the dataset and compared with
 //! the previous one.
 //!
-//! [`config`] reads `nightly.toml` into a [`NightlyPlan`]; [`jobs`] runs each job as a process of its own, so that one that fails costs only
-//! itself; [`history`] finds earlier nightly runs, baselines among them, and those to remove; [`digest`] summarises the new rows; [`report`]
-//! is the result, as plain data. The folder is `date=2026-11-20`, with a run's folder for each job below it, as Hive lays them out. DuckDB,
-//! pandas and Spark read such partitions as columns. Names of partitions differ from those of the rows' columns.
+//! [`config`] reads `nightly.toml` into a [`NightlyPlan`]; [`jobs`] runs each job as a process of its own, so that a
+//! failing one costs only itself; [`history`] finds earlier nightly runs, baselines among them, and those to remove;
+//! [`digest`] summarises the new rows; [`report`] is the result, as plain data. The folder is `date=2026-11-20`, with a
+//! run's folder for each job below it, as Hive lays them out. DuckDB, pandas and Spark read such partitions as columns.
 
 pub mod config;
 pub mod digest;
@@ -54,7 +54,7 @@ pub enum NightlyError {
     Locked {
         /// The dataset.
         dataset: PathBuf,
-        /// Who holds the lock.
+        /// The holder of the lock.
         holder: String,
     },
     /// A file or folder of the dataset.
@@ -82,11 +82,11 @@ pub struct NightlyRequest {
     pub config: PathBuf,
     /// Its date.
     pub date: String,
-    /// What to do with it.
+    /// The mode.
     pub mode: NightlyMode,
 }
 
-/// What to do with a nightly configuration.
+/// The modes of a nightly run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NightlyMode {
     /// Run it.
@@ -95,9 +95,9 @@ pub enum NightlyMode {
     Show,
 }
 
-/// What a nightly run needs besides its plan.
+/// The resources of a nightly run besides its plan.
 pub struct Session<'a> {
-    /// What runs jobs.
+    /// Runs the jobs.
     pub runner: &'a mut dyn JobRunner,
     /// Whether the user wants to stop.
     pub interrupt: Interrupt,
@@ -178,8 +178,8 @@ fn all_of(
     reports
 }
 
-/// Measures those jobs again that something else disturbed, and those that were disturbed then, too, once more, in what the budget
-/// has left. What disturbs a machine may outlast a job's own patience, but seldom a night.
+/// Measures jobs under interference again, in the time left of the budget; those that were disturbed again, once more.
+/// Interference may outlast a job's own re-measure budget, but seldom a night.
 fn repeat_disturbed(
     plan: &NightlyPlan,
     night: (Instant, &NightlyLock),
@@ -247,7 +247,7 @@ fn resume_unfinished(
     }
 }
 
-/// Runs the first of these jobs, shown as `label`, for its share of what the budget of the night that began then has left.
+/// Runs the first of these jobs, shown as `label`, for its share of the time left of the night's budget.
 fn first_of(
     jobs: &[Job],
     label: &str,
@@ -393,7 +393,7 @@ fn compare_with_baselines(
 }
 
 impl JobOutcome {
-    /// What the end of a process means for its job.
+    /// The outcome of a job by the end of its process.
     fn of(end: JobEnd, interrupted: bool, log: &std::path::Path) -> JobOutcome {
         match end {
             JobEnd::Exited(0) => JobOutcome::Done,

@@ -13,7 +13,7 @@ use super::jobs;
 /// A validated nightly configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NightlyPlan {
-    /// The configuration it is from.
+    /// The configuration file.
     pub config: PathBuf,
     /// Folder of all nightly runs.
     pub dataset: PathBuf,
@@ -21,13 +21,13 @@ pub struct NightlyPlan {
     pub date: String,
     /// Time for all jobs, in ns.
     pub budget_ns: u64,
-    /// How many nightly runs to keep.
+    /// Number of nightly runs to keep.
     pub keep: u64,
-    /// How much slower is a regression.
+    /// The slowdown that counts as a regression.
     pub threshold: f64,
     /// Share of points that may fail.
     pub max_failed_share: f64,
-    /// Whether jobs that something else disturbed are measured again in what the budget has left.
+    /// Whether jobs under interference are measured again in the time left of the budget.
     pub repeat_disturbed: bool,
     /// The jobs, in order.
     pub jobs: Vec<Job>,
@@ -38,7 +38,7 @@ pub struct NightlyPlan {
 pub struct Job {
     /// Name of the model's partition.
     pub model: String,
-    /// Where the model comes from.
+    /// Source of the model.
     pub source: String,
     /// The model, as the main job takes it.
     pub name: String,
@@ -79,7 +79,7 @@ impl NightlyPlan {
     }
 }
 
-/// What sets a measurement apart that this many came before; nothing for the first.
+/// Distinguishes a repeated measurement by the number of those before; `None` for the first.
 pub fn again_name(before: u32) -> Option<String> {
     match before {
         0 => None,

@@ -42,13 +42,13 @@ pub struct NightlyReport {
     pub state: NightlyState,
     /// The jobs, in the plan's order.
     pub jobs: Vec<JobReport>,
-    /// What the rows say.
+    /// The findings in the rows.
     pub findings: Findings,
     /// The comparison with the last usable run of each job.
     pub comparison: Option<Comparison>,
-    /// What could not be compared, by reason.
+    /// Points that could not be compared, by reason.
     pub not_compared: Vec<NotCompared>,
-    /// Which older nightly runs were kept or removed.
+    /// The older nightly runs that were kept or removed.
     pub retention: Retention,
 }
 
@@ -98,7 +98,7 @@ pub struct JobReport {
     pub outcome: JobOutcome,
     /// Its rows, summarised.
     pub digest: Digest,
-    /// The run it is compared with.
+    /// The run that it is compared with.
     pub baseline: Option<PathBuf>,
 }
 

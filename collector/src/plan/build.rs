@@ -24,16 +24,16 @@ use super::{Plan, PlanError, WholeModel, parse};
 use crate::config::{Origin, Settings};
 use crate::sweep::Sweep;
 
-/// What a plan needs to know of the machine and the moment.
+/// Facts about the machine and the time, for a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostFacts {
-    /// Cores this process may run on, at least 1.
+    /// Number of cores that this process may run on, at least 1.
     pub cores: u32,
     /// The present, for the run's name.
     pub now: Timestamp,
 }
 
-/// A plan, and what its user should know about it.
+/// A plan, with warnings for its user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     /// The plan.
@@ -42,7 +42,7 @@ pub struct Planned {
     pub warnings: Vec<Warning>,
     /// The Python that runs the importer; `None` for the project's own environment.
     pub python: Option<PathBuf>,
-    /// What the run is called.
+    /// The label of the run.
     pub label: RunLabel,
     /// A file for its report in Markdown.
     pub export_markdown: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub struct Planned {
 pub enum Warning {
     /// More threads than cores: the times will be of threads that wait for each other.
     MoreThreadsThanCores {
-        /// Threads asked for.
+        /// Requested number of threads.
         threads: u32,
         /// Cores this process may use.
         cores: u32,
@@ -85,7 +85,7 @@ impl Planned {
         let (target, more_targets) = targets(settings, compile_only)?;
         let remote = remote(settings, &target, compile_only)?;
         let threads = match target.device.has_host_threads() {
-            // What is compiled only is compiled once.
+            // A point that is only compiled is compiled once.
             true if compile_only => vec![1],
             true if remote.is_some() => threads_elsewhere(settings)?,
             true => threads(settings, host.cores)?,
@@ -183,7 +183,7 @@ impl Planned {
         )
     }
 
-    /// Reads and checks alone where the servers of another machine are, and what is compiled for it.
+    /// Reads and checks only the address of another machine's servers, and the target for it.
     pub fn remote_of(settings: &Settings) -> Result<Option<(RemoteAddress, Target)>, PlanError> {
         let (target, _) = targets(settings, false)?;
         Ok(remote(settings, &target, false)?.map(|address| (address, target)))

@@ -7,8 +7,8 @@ use super::PlanError;
 use super::reader::bad;
 use crate::config::{Origin, Settings};
 
-/// What to count where calls run on `side`, as `--counters` takes it. The default is nothing unless they run on threads
-/// of this machine. It is nothing at all where they do not run.
+/// The counters for calls on `side`, as `--counters` takes them. The default is none unless they run on threads of this
+/// machine. There are none at all if the calls do not run.
 pub(super) fn counters(
     settings: &Settings,
     side: Option<Side>,
@@ -32,7 +32,7 @@ pub(super) fn counters(
     };
     request
         .check_side(side)
-        // What counts on another machine is known when a worker is there.
+        // The counters of another machine are known when a worker has connected.
         .and_then(|()| match is_remote {
             true => Ok(()),
             false => request.check(),

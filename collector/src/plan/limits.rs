@@ -1,4 +1,4 @@
-//! The limits of a plan: how long each point is timed, and what a worker may use.
+//! The limits of a plan: the timing of each point, and the limits of a worker.
 
 use opengine::measure::TimingPolicy;
 use opengine::runner::WorkerPolicy;

@@ -49,7 +49,7 @@ pub fn conditions(plan: &Plan) -> Vec<Conditions> {
     all
 }
 
-/// What a plan's whole model is run at: the conditions of its points, with the caches as the model leaves them.
+/// The conditions of a plan's whole model: those of its points, with the caches as the model leaves them.
 pub fn model_conditions(plan: &Plan) -> Vec<Conditions> {
     let mut all: Vec<Conditions> = Vec::new();
     for mut at in conditions(plan) {
@@ -61,7 +61,7 @@ pub fn model_conditions(plan: &Plan) -> Vec<Conditions> {
     all
 }
 
-/// Why settings make no plan. The message says what is wrong where, and what to do next.
+/// Reasons why settings do not make a plan. The message names the fault, its place, and the remedy.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PlanError {
     /// No value where one is needed.
@@ -69,7 +69,7 @@ pub enum PlanError {
     Missing {
         /// The setting.
         key: &'static str,
-        /// What to do.
+        /// The remedy.
         next: String,
     },
     /// A value that cannot be.
@@ -79,11 +79,11 @@ pub enum PlanError {
         key: &'static str,
         /// Its text.
         value: String,
-        /// Where it came from.
+        /// Its origin.
         origin: Origin,
-        /// What is wrong.
+        /// Description of the fault.
         problem: String,
-        /// What to do.
+        /// The remedy.
         next: String,
     },
     /// A capability that is not there yet.
@@ -96,11 +96,11 @@ pub enum PlanError {
         key: &'static str,
         /// Its text.
         value: String,
-        /// Where it came from.
+        /// Its origin.
         origin: Origin,
-        /// What is not there.
+        /// The missing part.
         problem: String,
-        /// What to do instead.
+        /// The alternative.
         next: String,
     },
 }

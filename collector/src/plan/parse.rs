@@ -1,5 +1,5 @@
-//! Readers of single values with units: counts, shares, durations and sizes. An error is the
-//! problem as a clause, to which the caller adds the setting and where its value came from.
+//! Readers of single values with units: counts, shares, durations and sizes. An error is the problem as a clause, to
+//! which the caller adds the setting and its origin.
 
 use opdata::Shard;
 
@@ -36,7 +36,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How many times as long as something: `0`, `0.5` or `3`, up to 100.
+/// A multiple: `0`, `0.5` or `3`, up to 100.
 pub(crate) fn times(text: &str) -> Result<f64, String> {
     let times: f64 = text
         .trim()

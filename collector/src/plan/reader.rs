@@ -1,5 +1,4 @@
-//! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
-//! what to do.
+//! Reads one setting at a time. An error names the setting, its layer, the reason and the remedy.
 
 use opreport::nearest::{closest, did_you_mean};
 

@@ -8,7 +8,7 @@ use super::parse;
 use super::reader::{bad, optional, required, single};
 use crate::config::{Origin, Settings, TRACKER_VARIABLES};
 
-/// Where to find the servers to measure on; none for this machine.
+/// The address of the servers to measure on. `None` for this machine.
 pub(super) fn remote(
     settings: &Settings,
     target: &Target,

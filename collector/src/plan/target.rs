@@ -44,7 +44,7 @@ pub(super) fn targets(
     ))
 }
 
-/// The setting, and the option of a target that it stands for.
+/// The setting, and its option of a target.
 const ARCH: &str = "arch";
 
 fn target(settings: &Settings) -> Result<Target, PlanError> {

@@ -88,7 +88,7 @@ pub(super) fn tuning(
     }))
 }
 
-/// Most schedules of an operator. If a time budget is given and no number, the budget decides. With the
+/// Maximum number of schedules of an operator. If there is a time budget and no number, the budget decides. With the
 /// default number, the tuning of squeezenet ended after about two of six minutes (two processors, 2026-11-26).
 fn trials(settings: &Settings) -> Result<u64, PlanError> {
     let budget_decides =
@@ -99,7 +99,7 @@ fn trials(settings: &Settings) -> Result<u64, PlanError> {
     }
 }
 
-/// The file of the store; none if the run has none.
+/// The file of the store. `None` if the run has none.
 pub(super) fn store(settings: &Settings) -> Result<Option<PathBuf>, PlanError> {
     Ok(match single(settings, "store")? {
         Some((_, text)) if text == "none" => None,

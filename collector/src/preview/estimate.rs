@@ -1,4 +1,4 @@
-//! What a plan comes to, before anything is measured: points, time, disk.
+//! The cost of a plan, before anything is measured: points, time, disk.
 //!
 //! Times are guesses for the operator's size, good to a factor of two or so. The constants are means over sweeps of the
 //! zoo's models on two cores of a server CPU.
@@ -16,7 +16,7 @@ const BYTES_PER_NS: f64 = 5.0;
 /// Bytes of a row in both formats together, most of it the trace.
 const ROW_BYTES: f64 = 6000.0;
 
-/// What a plan comes to.
+/// The cost of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanEstimate {
     /// Its operators, with their schedules.
@@ -44,7 +44,7 @@ pub struct OperatorEstimate {
     pub schedules: u64,
     /// Factors that vary.
     pub factors: u64,
-    /// Combinations of their values; none where they cannot be counted.
+    /// Number of combinations of their values. `None` if it cannot be computed.
     pub combinations: Option<f64>,
 }
 
@@ -55,7 +55,7 @@ pub struct OperatorEstimate {
 pub fn estimate(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<PlanEstimate> {
     let plan = &planned.plan;
     let environment = session.environment();
-    // Workers that describe spaces talk to a log, which has no run's folder to be in.
+    // Workers that describe spaces write a log, which needs a folder although there is no run.
     let scratch = crate::run::scratch()?;
     let planned = Planned {
         plan: Plan {

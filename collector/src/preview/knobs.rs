@@ -13,7 +13,7 @@ pub struct OperatorKnobs {
     pub name: String,
     /// Function in the module.
     pub symbol: String,
-    /// What can be varied.
+    /// The schedule space.
     pub space: Space,
 }
 

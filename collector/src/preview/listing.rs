@@ -12,14 +12,14 @@ use opengine::runner::Failure;
 use crate::plan::{Plan, Planned};
 use crate::run::{PointFacts, Preparation, RunFacts, Session, manifest};
 
-/// What was written.
+/// The files written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Where to.
+    /// Their folder.
     pub folder: PathBuf,
     /// Rows.
     pub points: u64,
-    /// Operators that they are of.
+    /// Number of operators in them.
     pub operators: u64,
 }
 

@@ -1,7 +1,7 @@
 //! One line of advice for each of a profile's costliest operators: what bounds it, what would help, and how much at most.
 //!
-//! The bound is the roofline's ([`opdata::roofline`]): at best an operator takes its share of the nearest roof of its time.
-//! Where the machine was not calibrated there is no bound, and no advice.
+//! The bound is the roofline's ([`opdata::roofline`]): an operator takes at least the share of its time that it reaches
+//! of the nearest roof. Without a calibration there is no bound, and no advice.
 
 use opdata::contract::Level;
 use opdata::roofline::{BOUND_FROM, Roof};
@@ -19,9 +19,9 @@ const BUSY_FROM: f64 = 0.8;
 pub struct Advice {
     /// The operator.
     pub name: String,
-    /// What bounds it, e.g. `compute 61 %`.
+    /// The resource that bounds it, e.g. `compute 61 %`.
     pub bound: String,
-    /// What would help.
+    /// The remedy.
     pub help: &'static str,
     /// Time in a run that this could save at most, nanoseconds.
     pub saves_at_most_ns: f64,

@@ -18,16 +18,16 @@ use super::{OVERHEAD_BUDGET, file_of_cycle, timeout};
 use crate::plan::Planned;
 use crate::run::Session;
 
-/// What to profile, and what to show of it.
+/// A request for a profile of libtorch, and the form of its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TorchRequest {
     /// The model and the threads.
     pub planned: Box<Planned>,
     /// Where it runs.
     pub device: Device,
-    /// Which runs are recorded.
+    /// The runs that are recorded.
     pub schedule: StepSchedule,
-    /// What is shown.
+    /// The content of the output.
     pub show: TorchShown,
     /// File of the table as CSV.
     pub csv: Option<PathBuf>,
@@ -37,10 +37,10 @@ pub struct TorchRequest {
     pub trace: Option<PathBuf>,
 }
 
-/// Which lines and columns are shown, in which order.
+/// The lines and columns of the output, and their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TorchShown {
-    /// What calls are put together by.
+    /// Key to group calls by.
     pub group_by: GroupBy,
     /// The order of lines.
     pub sort_by: SortBy,
@@ -53,7 +53,7 @@ pub struct TorchShown {
 }
 
 impl TorchShown {
-    /// What has to be recorded for it.
+    /// The detail that must be recorded for it.
     fn detail(&self) -> Detail {
         Detail {
             // Operations are counted by shapes.
@@ -75,11 +75,11 @@ pub struct TorchProfile {
     pub cpu: Option<String>,
     /// Threads.
     pub threads: u32,
-    /// Which runs were recorded.
+    /// The runs that were recorded.
     pub schedule: StepSchedule,
     /// Largest difference to Python's outputs, over the largest of them.
     pub error: f64,
-    /// What was recorded.
+    /// The record.
     pub cycles: Vec<Cycle>,
     /// Runs without the profiler and with it, taking turns, in nanoseconds.
     pub pairs: Vec<(f64, f64)>,

@@ -1,8 +1,8 @@
 //! `opcollect profile`: one model on the virtual machine, call by call.
 //!
 //! The model is imported, built with the schedules of the main job and checked. A worker then runs it by the schedule
-//! of steps ([`opengine::protocol::StepSchedule`]). [`summary`] makes the lines of the table out of what was recorded,
-//! [`trace`] writes Perfetto and Chrome traces. How it looks is `render/profile.rs`.
+//! of steps ([`opengine::protocol::StepSchedule`]). [`summary`] computes the lines of the table from the record,
+//! [`trace`] writes Perfetto and Chrome traces. `render/profile.rs` prints the result.
 
 pub mod advice;
 pub mod libtorch;
@@ -27,7 +27,7 @@ use summary::{GroupBy, SortBy};
 /// Time for the runs that show what watching costs.
 const OVERHEAD_BUDGET: Duration = Duration::from_secs(2);
 
-/// What is recorded of a simulator: all runs take the same simulated time.
+/// The runs recorded of a simulator: one, because all take the same simulated time.
 const ONE_RUN: StepSchedule = StepSchedule {
     skip_first: 0,
     wait: 0,
@@ -36,14 +36,14 @@ const ONE_RUN: StepSchedule = StepSchedule {
     repeat: 1,
 };
 
-/// What to profile, and what to show of it.
+/// A request for a profile, and the form of its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileRequest {
     /// The model, the target and the threads.
     pub planned: Box<Planned>,
-    /// Which runs are recorded.
+    /// The runs that are recorded.
     pub schedule: StepSchedule,
-    /// What is shown.
+    /// The content of the output.
     pub show: Shown,
     /// File of the table as CSV.
     pub csv: Option<PathBuf>,
@@ -53,10 +53,10 @@ pub struct ProfileRequest {
     pub trace: Option<PathBuf>,
 }
 
-/// Which lines are shown, in which order.
+/// The lines of the output, and their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
-    /// What calls are put together by.
+    /// Key to group calls by.
     pub group_by: GroupBy,
     /// The order of lines.
     pub sort_by: SortBy,
@@ -71,23 +71,23 @@ pub struct Shown {
 pub struct ProfiledModel {
     /// The model's graph.
     pub graph: Graph,
-    /// What it was compiled for.
+    /// The target that it was compiled for.
     pub target: serde_json::Value,
-    /// What it was compiled for, as users write it.
+    /// The same as users write it.
     pub described: String,
     /// The processor or the device.
     pub cpu: Option<String>,
-    /// What simulates it, if its times are not measured.
+    /// How it is simulated, if its times are not measured.
     pub simulation: Option<String>,
     /// Threads.
     pub threads: u32,
-    /// Which runs were recorded.
+    /// The runs that were recorded.
     pub schedule: StepSchedule,
-    /// What the output was checked against.
+    /// The reference of the output.
     pub checked_against: String,
-    /// What the machine can do at best, where that was calibrated.
+    /// The machine's peak rates, if it is calibrated.
     pub calibration: Option<Calibration>,
-    /// What was recorded.
+    /// The record.
     pub profiled: Profiled,
 }
 
@@ -185,7 +185,7 @@ pub fn profile(
     })
 }
 
-/// `per_run_ns` for each run of the schedule, and for as many more to see what watching costs.
+/// `per_run_ns` for each run of the schedule, and for as many more that measure the overhead.
 fn timeout(schedule: &StepSchedule, per_run_ns: u64) -> Duration {
     let cycle = u64::from(schedule.wait) + u64::from(schedule.warmup) + u64::from(schedule.active);
     let runs = u64::from(schedule.skip_first) + cycle * u64::from(schedule.repeat);

@@ -53,7 +53,7 @@ struct Counter {
     values: Vec<(u64, f64)>,
 }
 
-/// What a trace shows.
+/// The content of a trace.
 struct Content<'a> {
     title: String,
     /// Names of arguments.
@@ -279,7 +279,7 @@ fn counters(cycle: &ProfiledCycle, lines: &[Line], zero: u64) -> Vec<Counter> {
     ]
 }
 
-/// What was counted of each call, while it runs.
+/// The counts of each call, while it runs.
 fn counts(
     model: &ProfiledModel,
     cycle: &ProfiledCycle,

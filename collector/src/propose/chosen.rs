@@ -13,11 +13,11 @@ use super::turns::in_turns;
 use crate::plan::{Plan, conditions};
 use crate::sweep::{ChosenPoint, Drawn, Sweep};
 
-/// The chosen candidates among the operators of one import. An operator is known by what it computes; of several that
-/// compute the same, the first is measured.
+/// The chosen candidates among the operators of one import. An operator is identified by its computation; of several
+/// with the same, the first is measured.
 ///
 /// # Errors
-/// The plan has no such threads or cache state as a point asks for.
+/// Fails if the plan lacks the threads or the cache state of a point.
 pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Drawing> {
     let offered = conditions(plan);
     // A point does not say what it wants of the conditions that only some devices have: it gets all that the plan has.
@@ -76,7 +76,7 @@ pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<
     }))
 }
 
-/// Refuses points that were chosen for another machine by what was measured there.
+/// Refuses points that were chosen for another machine by measurements there.
 ///
 /// # Errors
 /// This is another machine.

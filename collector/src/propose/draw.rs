@@ -1,4 +1,4 @@
-//! What a plan measures of one import: which operators take part, and the schedules drawn for each.
+//! The points of a plan for one import: the operators that take part, and the schedules drawn for each.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,15 @@ use super::{Proposer, chosen, tuning};
 use crate::plan::{self, Plan};
 use crate::sweep::{Drawn, SpaceKind, Sweep, Values, most_schedule_specs, schedule_specs};
 
-/// Most kernels of a plan: they are drawn before the first is built, and some 200,000 keep two cores busy for days.
+/// Maximum number of kernels of a plan: they are drawn before the first is built, and some 200,000 keep two cores busy
+/// for days.
 const MOST_KERNELS: u64 = 200_000;
 
-/// What there is to measure of one import.
+/// The points of one import.
 pub struct Drawing {
     /// Proposes the candidates of this run's shard.
     pub proposer: Box<dyn Proposer>,
-    /// What was drawn of each operator that takes part: its number in the graph first.
+    /// The draws for each operator that takes part, with its index in the graph.
     pub operators: Vec<(usize, Drawn)>,
     /// Candidates of all shards together.
     pub all_shards: u64,
@@ -98,7 +99,7 @@ pub(super) fn default_alone() -> Drawn {
     }
 }
 
-/// A seed of the operator's own, so that its schedules do not depend on what else is in the model.
+/// A seed of the operator's own, so that its schedules do not depend on the rest of the model.
 pub(super) fn operator_seed(seed: u64, workload: &str) -> u64 {
     let hash = opdata::stable_hash(&[("seed", &seed.to_string()), ("workload", workload)]);
     u64::from_str_radix(&hash, 16).unwrap_or(seed)

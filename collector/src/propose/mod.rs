@@ -1,8 +1,8 @@
-//! Which points a run measures, proposed in a loop: a [`Proposer`] is asked for candidates, then given their outcomes.
+//! Decides which points a run measures. A [`Proposer`] is asked for candidates, then given their outcomes, and so on.
 //!
-//! Default schedules, sweeps, chosen points and MetaSchedule samples are decided beforehand ([`draw`]): their proposer,
-//! [`Listed`], never looks back. A tuner looks back, and is one more proposer. What a candidate is measured on, and its
-//! row, are the run's.
+//! Default schedules, sweeps, chosen points and MetaSchedule samples are decided in advance ([`draw`]): their proposer,
+//! [`Listed`], ignores outcomes. A tuner uses them, and is one more proposer. The run decides where a candidate is
+//! measured, and writes its row.
 
 mod chosen;
 mod draw;
@@ -30,29 +30,29 @@ pub struct Candidate {
     pub operator: usize,
     /// The schedule.
     pub schedule_spec: ScheduleSpec,
-    /// What it is measured at.
+    /// The conditions of the measurement.
     pub conditions: Vec<Conditions>,
 }
 
-/// What became of a candidate under some conditions.
+/// The outcome of a candidate under one set of conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The candidate's place.
     pub place: u64,
-    /// What it was measured at.
+    /// The conditions of the measurement.
     pub conditions: Conditions,
-    /// The row of its point: status, times, schedule, counts, all that a cost model learns from.
+    /// The row of its point: status, times, schedule, counts, everything that a cost model learns from.
     pub row: Arc<Row>,
 }
 
-/// What a tuner tried of an operator under some conditions.
+/// A tuner's trials of an operator under one set of conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trials {
     /// Name of the tuner.
     pub tuner: &'static str,
     /// Number of the operator in the graph.
     pub operator: usize,
-    /// What it was measured at.
+    /// The conditions of the measurement.
     pub conditions: Conditions,
     /// Median times in nanoseconds in the order of the trials; the first is the default schedule's. None where one failed.
     pub times: Vec<Option<f64>>,
@@ -81,7 +81,7 @@ pub trait Proposer {
         Vec::new()
     }
 
-    /// What the user is to hear of at the end.
+    /// Warnings for the user at the end.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }

@@ -14,7 +14,7 @@ use crate::sweep::Drawn;
 /// Schedules of one operator that are measured one after the other.
 const TURN: usize = 16;
 
-/// The candidates in the order they are measured; `conditions` says what an operator's schedule is measured at.
+/// The candidates in the order of measurement; `conditions` gives the conditions for an operator's schedule.
 pub(super) fn in_turns(
     drawn: Vec<(usize, Drawn)>,
     shard: Option<Shard>,

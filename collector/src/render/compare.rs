@@ -91,7 +91,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What a noise estimate says.
+/// A noise estimate in words.
 pub(super) fn noise(comparison: &Comparison) -> String {
     let share = units::percent(comparison.noise.log_std.exp_m1());
     match comparison.noise.source {

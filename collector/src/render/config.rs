@@ -1,4 +1,4 @@
-//! `--print-config`: every setting, its value, and the layer it came from.
+//! `--print-config`: every setting, its value, and its layer.
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};

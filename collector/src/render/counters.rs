@@ -1,4 +1,4 @@
-//! `opcollect list counters`: sources, their counters, and what would make the others count.
+//! `opcollect list counters`: sources, their counters, and how to enable the others.
 
 use opengine::measure::counters::{CounterError, SourceKind, Survey};
 use opreport::Style;

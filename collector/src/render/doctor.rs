@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::doctor::{Check, CheckStatus};
 
-/// What `doctor` has to say.
+/// The doctor's report.
 #[derive(Debug, Clone, Copy)]
 pub struct Diagnosis<'a> {
     /// The checks.

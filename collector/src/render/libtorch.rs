@@ -122,7 +122,7 @@ fn cells(line: &Line, summary: &Summary) -> Vec<Cell> {
     ]
 }
 
-/// Floating-point operations or their rate; nothing where there is no formula.
+/// Floating-point operations or their rate; empty if there is no formula.
 fn flops(value: f64) -> String {
     match value > 0.0 {
         true => format!("{value:.2}"),
@@ -130,7 +130,7 @@ fn flops(value: f64) -> String {
     }
 }
 
-/// Times of the GPU's work; none where no GPU took part.
+/// Times of the GPU's work; empty if no GPU took part.
 fn device_cells(line: &Line, summary: &Summary) -> Vec<Cell> {
     let share = |ns: f64| summary.device_share(ns).map(percent);
     let (Some(own), Some(total)) = (share(line.own_device_ns), share(line.total_device_ns)) else {
@@ -236,7 +236,7 @@ Self CPU Mem (bytes),CPU Mem (bytes),Input Shapes,Module,Self CUDA (us),CUDA tot
 pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
     let mut text = CSV_COLUMNS.to_owned();
     for line in &summary.lines {
-        // What was not recorded is empty, not 0.
+        // A missing record is empty, not 0.
         let bytes = |value: f64| match shown.memory {
             true => format!("{value:.0}"),
             false => String::new(),

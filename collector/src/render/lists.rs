@@ -1,4 +1,4 @@
-//! `opcollect list models|targets|ops`: what there is to measure and to compile for.
+//! `opcollect list models|targets|ops`: models, operators and targets.
 
 use opengine::device::{self, Availability};
 use opengine::measure::counters::{SourceKind, Survey};
@@ -27,13 +27,13 @@ pub enum Listing<'a> {
     Models(&'a [Model]),
     /// The targets, with whether they are there.
     Targets,
-    /// What `--modelsource simple` can build.
+    /// The operators of `--modelsource simple`.
     SimpleOperators(&'a [SimpleOperator]),
     /// The operators of a model.
     Operators(&'a Graph),
-    /// What operators consist of.
+    /// The code of operators.
     Ir(&'a [OperatorIr]),
-    /// What composite operators become.
+    /// The steps of composite operators.
     Patterns(&'a [Expanded]),
     /// Runs.
     Runs(&'a [ListedRun]),
@@ -41,9 +41,9 @@ pub enum Listing<'a> {
     Sweeps(&'a [SweepFile]),
     /// The tuners.
     Tuners,
-    /// What can be varied of operators.
+    /// The knobs of operators.
     Knobs(&'a [OperatorKnobs]),
-    /// Sources of counters, and what they offer here.
+    /// Sources of counters, and their counters here.
     Counters(&'a [(&'a dyn SourceKind, Survey)]),
 }
 
@@ -171,7 +171,7 @@ fn default_inputs(model: &Model) -> Vec<String> {
         .collect()
 }
 
-/// The shape with the defaults for its symbols; 1 where there is none.
+/// The shape with the defaults for its symbols; 1 for a symbol without one.
 fn default_shape(model: &Model, input: &ModelInput) -> Vec<u64> {
     // A dimension's JSON is a number, or the symbol's name.
     input
@@ -318,7 +318,7 @@ fn operators_table(graph: &Graph) -> Table {
     table
 }
 
-/// Element types of what is computed from and of what is made: one word where they are the same.
+/// Element types of the inputs and of the results: one word if they are equal.
 fn types(operator: &Operator) -> String {
     let of = |wanted: fn(ArgumentRole) -> bool| {
         let mut found: Vec<&str> = Vec::new();

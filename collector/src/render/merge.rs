@@ -1,4 +1,4 @@
-//! `opcollect merge`: the new run and the shards it was made from.
+//! `opcollect merge`: the new run and its shards.
 
 use opdata::{RunState, Status};
 use opreport::{Style, units};

@@ -68,7 +68,7 @@ fn counted<'a>(names: impl Iterator<Item = &'a str>) -> String {
     shown.collect::<Vec<_>>().join(" → ")
 }
 
-/// A Relax operator without the words that all of them begin with.
+/// The name of a Relax operator without the common prefix.
 fn short(operator: &str) -> &str {
     operator.strip_prefix("relax.").unwrap_or(operator)
 }

@@ -89,7 +89,7 @@ fn model(plan: &Plan) -> String {
     parts.join(", ")
 }
 
-/// What a user set of a model, in words; its batch size is not among it.
+/// The user's settings of a model, in words, without the batch size.
 pub(super) fn model_settings(model: &ImportRequest) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(model.seqlen.map(|seqlen| format!("sequence {seqlen}")));
@@ -168,7 +168,7 @@ fn points(estimate: &PlanEstimate) -> String {
     )
 }
 
-/// The operators of a sweep, with what was drawn of each.
+/// The operators of a sweep, with the draws for each.
 fn operators(estimate: &PlanEstimate, style: Style) -> String {
     const COLUMNS: [Column; 6] = [
         Column::left("operator").shrinks_to(20),
@@ -197,7 +197,7 @@ fn operators(estimate: &PlanEstimate, style: Style) -> String {
     table.render(style)
 }
 
-/// The plan with what it comes to; the figures are null as long as the model is unknown.
+/// The plan with its cost; the figures are null as long as the model is unknown.
 pub fn plan_json(plan: &Plan, estimate: Option<&PlanEstimate>) -> Value {
     let operators = estimate.map(|o| {
         let object = |o: &crate::preview::OperatorEstimate| {

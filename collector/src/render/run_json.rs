@@ -82,7 +82,7 @@ struct ThreadObject<'a> {
     instrumented_share: Option<f64>,
 }
 
-/// The times of a point or model; all null where there are none.
+/// The times of a point or model; all null if there are none.
 #[derive(Default, Serialize)]
 struct TimeObject {
     time_median_ns: Option<f64>,
@@ -209,7 +209,7 @@ pub fn run_json(report: &RunReport) -> String {
         tuned: tuned_json(&report.tuned),
         warnings: &report.warnings,
     };
-    // Only maps with keys that are no text have no JSON form, and there are none here.
+    // Only maps with keys that are not text have no JSON form, and there are none here.
     serde_json::to_string(&object).unwrap_or_default()
 }
 

@@ -219,7 +219,7 @@ fn sums(totals: &ThreadTotals<'_>, operators: u64, style: Style) -> String {
     format!("{}: {}\n", style.bold(&label), parts.join(", "))
 }
 
-/// What the imports and the whole model's output were compared with, once for all thread counts.
+/// The references of the imports' and the whole model's outputs, once for all thread counts.
 fn checks(report: &RunReport) -> String {
     let mut references: Vec<&str> = Vec::new();
     for run in &report.whole_model {

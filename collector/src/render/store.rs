@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::apply::{Applied, AppliedModel};
 use crate::store::Entry;
 
-/// The best schedules as a table; of a single workload with knobs and where each came from.
+/// The best schedules as a table; of a single workload with knobs and origins.
 pub fn best_text(entries: &[Entry], with_knobs: bool, style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("operator").shrinks_to(16),

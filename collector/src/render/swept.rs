@@ -18,7 +18,7 @@ const COLUMNS: [Column; 9] = [
     Column::left("best row").shrinks_to(8).hides(3),
 ];
 
-/// The schedules of every operator under the same conditions, those that gained most first; nothing without a sweep.
+/// The schedules of every operator under the same conditions, the largest gain first. `None` without a sweep.
 pub(super) fn swept_text(report: &RunReport, at: &Conditions, style: Style) -> Option<String> {
     let mut rows: Vec<(f64, Vec<Cell>)> = report
         .operators

@@ -11,7 +11,7 @@ use tpuprofile::report::Severity;
 /// Findings that are listed one by one; the rest is in `report.json`.
 const FINDINGS: usize = 12;
 
-/// What the reader of the tables should know: losses, streams that were full, another number of `cores` than stated.
+/// Warnings about the tables: lost events, full buffers, another number of `cores` than stated.
 pub fn tpu_warnings(
     job: &Job,
     cores: Option<u32>,

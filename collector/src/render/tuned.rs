@@ -1,4 +1,5 @@
-//! What tuning came to: each operator before and after, the latency after a part of the trials, and the whole model in turn.
+//! Results of tuning: each operator before and after, the latency after a part of the trials, and the whole model in
+//! turn.
 
 use opreport::table::{Column, Table};
 use opreport::{Style, units};
@@ -30,7 +31,7 @@ pub(super) fn tuned_text(tuned: &[TunedReport], style: Style) -> String {
     out
 }
 
-/// What an operator saves in a run of the model, nanoseconds.
+/// Time that an operator saves in a run of the model, nanoseconds.
 fn gain(operator: &TunedOperator) -> f64 {
     let before = operator.default_ns.unwrap_or(operator.best_ns);
     (before - operator.best_ns) * operator.count as f64

@@ -29,27 +29,27 @@ use crate::propose::Candidate;
 use crate::report::TimeReport;
 use crate::run::{Session, import_key, kernel_spec, plan_of, quality, requests, runner, time_of};
 
-/// What two runs of one kernel differ by on a quiet machine: another placement in memory, another moment.
+/// Difference between two runs of one kernel on a quiet machine: another placement in memory, another moment.
 pub const REPEATABILITY: f64 = 0.06;
 /// How often a point is measured at most, until the machine is quiet.
 const ATTEMPTS: usize = 3;
 /// Relative noise of a median that has too few samples for an interval.
 const WITHOUT_INTERVAL: f64 = 0.25;
 
-/// What to replay.
+/// A request for a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayRequest {
     /// The row's name.
     pub row: String,
     /// The folder of its run, if it was given.
     pub run: Option<PathBuf>,
-    /// What to count, as `--counters` takes it; `None` for what the run counted.
+    /// The counters, as `--counters` takes them; `None` for those of the run.
     pub counters: Option<Vec<String>>,
     /// The Python that runs the importer; `None` for the project's own.
     pub python: Option<PathBuf>,
 }
 
-/// A row, and what it came to when measured again.
+/// A row, and its new measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
     /// The row.
@@ -72,7 +72,7 @@ pub struct Replayed {
     pub verdict: Verdict,
     /// Counters of one call, recorded and now.
     pub counts: Vec<CountPair>,
-    /// What makes the comparison doubtful.
+    /// Reasons to doubt the comparison.
     pub doubts: Vec<String>,
 }
 
@@ -83,9 +83,9 @@ pub struct CountPair {
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// What the row has, if it has it.
+    /// The row's value, if it has one.
     pub recorded: Option<f64>,
-    /// The count now, or why there is none.
+    /// The new count, or why there is none.
     pub now: Result<f64, String>,
 }
 
@@ -193,7 +193,8 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     judge(&row, threads, cache, &measured, &here)
 }
 
-/// What the row's kernel is built by: its trace, or its knobs where they replace the program that the trace is of.
+/// The specification of the row's kernel: its trace, or its knobs if they replace the program that the trace belongs
+/// to.
 fn spec_of(row: &Row, trace: &JsonText) -> anyhow::Result<ScheduleSpec> {
     let choice: Option<Choice> = row.schedule_knobs.as_ref().and_then(|k| k.decode().ok());
     match choice.filter(Choice::rewrites_program) {
@@ -258,7 +259,7 @@ fn judge(
     })
 }
 
-/// The counters of now beside those that the row has.
+/// The new counts beside those of the row.
 fn counts(row: &Row, measured: &Measured) -> Vec<CountPair> {
     let recorded: BTreeMap<String, f64> = row
         .counters
@@ -296,7 +297,7 @@ fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Meas
     )
 }
 
-/// The folder in `runs/` of the run that the row's name begins with.
+/// The folder in `runs/` of the run in the row's name.
 fn folder_of(row_id: &str) -> anyhow::Result<PathBuf> {
     let runs = Path::new("runs");
     let run_id = row_id

@@ -1,4 +1,5 @@
-//! What a tuning run reports: operators before and after, the latency after a part of the trials, whole models in turn.
+//! The report of a tuning run: operators before and after, the latency after a part of the trials, whole models in
+//! turn.
 
 use opdata::stats::median;
 use opengine::device::Conditions;
@@ -6,14 +7,14 @@ use opengine::schedule::ScheduleSpec;
 
 use super::ratio::Ratio;
 
-/// What tuning a model came to.
+/// The result of tuning a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TunedReport {
     /// The best schedule of each operator under each of the conditions.
     pub operators: Vec<TunedOperator>,
-    /// The sum of operators after a part of the trials; shown where it was asked for.
+    /// The sum of operators after a part of the trials; printed on request.
     pub partial: Vec<Partial>,
-    /// The whole model with default and with tuned schedules; empty if it was not asked for.
+    /// The whole model with default and with tuned schedules; empty if not requested.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -26,7 +27,7 @@ pub struct TunedOperator {
     pub symbol: String,
     /// Calls in one run of the model.
     pub count: u64,
-    /// What it was measured at.
+    /// The conditions of the measurement.
     pub conditions: Conditions,
     /// Median time with the default schedule, nanoseconds.
     pub default_ns: Option<f64>,
@@ -36,7 +37,7 @@ pub struct TunedOperator {
     pub schedules: u64,
     /// The row of the best one.
     pub row_id: String,
-    /// What it is built by.
+    /// Its schedule specification.
     pub spec: ScheduleSpec,
     /// Slower schedules that were measured again, the fastest first: inside the model one of them may be faster.
     pub others: Vec<ScheduleSpec>,
@@ -47,7 +48,7 @@ pub struct TunedOperator {
 pub struct Partial {
     /// Name of the tuner.
     pub tuner: &'static str,
-    /// What they were measured at.
+    /// The conditions of the measurements.
     pub conditions: Conditions,
     /// Schedules tried of each operator beside the default one.
     pub trials: u64,
@@ -58,7 +59,7 @@ pub struct Partial {
 /// A whole model with default (before) and with tuned schedules (after), measured in turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// What it was measured at.
+    /// The conditions of the measurement.
     pub conditions: Conditions,
     /// Median of the rounds' medians with default schedules, nanoseconds.
     pub before_ns: f64,

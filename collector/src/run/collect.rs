@@ -56,7 +56,7 @@ pub(super) struct Collector<'a, 'l> {
     pub cores: u32,
 }
 
-/// A candidate of a batch with what is left to do of it.
+/// A candidate of a batch with its remaining work.
 pub(super) struct Job<'a> {
     pub candidate: &'a Candidate,
     pub operator: &'a Operator,
@@ -107,7 +107,7 @@ impl Collector<'_, '_> {
         Ok(false)
     }
 
-    /// What became of a candidate's points, those that have a row.
+    /// The outcomes of a candidate's points, as far as they have rows.
     fn outcomes(&self, job: &Job<'_>) -> Vec<Outcome> {
         let points = job.candidate.conditions.iter().zip(&job.points);
         points
@@ -195,7 +195,8 @@ impl Collector<'_, '_> {
         Ok(())
     }
 
-    /// For schedules that were drawn; those that were asked for one by one are measured as asked.
+    /// The time beyond which a drawn schedule is not measured further. Schedules requested one by one are measured
+    /// fully.
     pub(super) fn prune_beyond_ns(&self, job: &Job<'_>, at: &Conditions) -> Option<u64> {
         match job.candidate.schedule_spec {
             ScheduleSpec::Default => return None,
@@ -272,7 +273,7 @@ impl Collector<'_, '_> {
     }
 }
 
-/// What a worker needs to build a candidate.
+/// A candidate's specification for a worker.
 pub(crate) fn kernel_spec(operator: &Operator, candidate: &Candidate) -> KernelSpec {
     KernelSpec {
         id: candidate.place,
@@ -291,7 +292,7 @@ pub(super) fn label(job: &Job<'_>, at: &Conditions) -> String {
     format!("{} ({at})", job.operator.symbol)
 }
 
-/// What a kernel takes of its device; that it was compiled, where there is no more to say.
+/// A kernel's resources of its device; or only that it was compiled.
 fn compiled_words(row: &Row) -> String {
     let registers = row.registers_per_thread;
     let registers = registers.map(|n| units::plural(n, "register"));

@@ -1,5 +1,5 @@
-//! What makes times doubtful, as the summary words it: a busy machine, operators that do not add up to their model,
-//! threads that slow it down.
+//! Reasons to doubt times, in the words of the summary: a busy machine, operators whose sum is not their model, threads
+//! that slow it down.
 //!
 //! Bounds are wide: on a quiet machine the operators of a model measured alone sum to 70 to 112 % of it.
 
@@ -24,7 +24,7 @@ const ALONE_OVER_INSIDE: f64 = 2.0;
 /// Operators shorter than this, in nanoseconds, differ by how they are called.
 const SHORT_CALL_NS: f64 = 20e3;
 
-/// What the load says of the machine when the run begins.
+/// A doubt from the machine's load at the start of the run.
 pub(super) fn of_environment(environment: &Environment) -> Option<String> {
     let load = environment.state.load_1min?;
     let cores = f64::from(environment.state.cores_usable);
@@ -33,7 +33,7 @@ pub(super) fn of_environment(environment: &Environment) -> Option<String> {
     })
 }
 
-/// What the times of one import say of each other; `cores` is how many its threads could use.
+/// Doubts from the times of one import; `cores` is the number that its threads could use.
 pub(super) fn of_import(
     operators: &[OperatorReport],
     whole_model: &[WholeModelReport],
@@ -63,7 +63,7 @@ pub(super) fn of_import(
     doubts
 }
 
-/// What the rows say of the machine while they were measured.
+/// A doubt from the interference during the measurements.
 pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
     (disturbed > 0).then(|| {
         format!(
@@ -74,7 +74,7 @@ pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
     })
 }
 
-/// Whether the whole model was slower with as many threads than with fewer of them.
+/// Whether the whole model was slower with this number of threads than with fewer.
 pub(super) fn is_slower(at: &Conditions, whole_model: &[WholeModelReport], cores: u32) -> bool {
     let report = whole_model
         .iter()

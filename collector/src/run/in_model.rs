@@ -1,9 +1,9 @@
-//! Which of an operator's schedules is the fastest inside the model.
+//! Finds an operator's schedule that is the fastest inside the model.
 //!
-//! Alone an operator finds more in the caches than inside the model, whatever state they are brought into. So another
-//! schedule may be the fastest there. The model is therefore built with the operators' best schedules, then with their
-//! second ones, and so on, and with the default ones. Each operator keeps the schedule that it was the fastest with, if
-//! the model as a whole is faster with them. Under interference single comparisons go wrong.
+//! Alone an operator finds more in the caches than inside the model, in every cache state. So another schedule may be
+//! the fastest there. The model is therefore built with the operators' best schedules, then with their second ones, and
+//! so on, and with the default ones. Each operator keeps the schedule with which it was the fastest, if the model as a
+//! whole is faster with them. Under interference single comparisons go wrong.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(crate) struct InModel {
 }
 
 impl InModel {
-    /// Median time of one call of each of these functions; none of those that were not called.
+    /// Median time of one call of each of these functions. `None` for functions that were not called.
     pub fn of<'a>(&self, symbols: impl Iterator<Item = &'a str>) -> Vec<Option<f64>> {
         symbols
             .map(|symbol| self.operators_ns.get(symbol).copied())
@@ -73,7 +73,7 @@ pub(crate) fn time(
 /// Builds and times the model with a schedule for each operator: its latency and the operators' times inside it.
 type Measure<'a, S> = dyn FnMut(&[S]) -> anyhow::Result<(f64, Vec<Option<f64>>)> + 'a;
 
-/// Tries the `others` of each operator in place of what was `chosen` for it, and keeps the fastest. Times are in
+/// Tries the `others` of each operator in place of its `chosen` schedule, and keeps the fastest. Times are in
 /// nanoseconds. Schedules that cannot be built together are left out, with a `note`.
 ///
 /// # Errors
@@ -160,7 +160,7 @@ mod tests {
         let mut operators = [5, 5, 0, 0];
         let others = [vec![6, 7, 8], vec![6], vec![6], vec![]];
         // Inside the model the first operator is the fastest with its third schedule, the second with its first; the
-        // third gains less than what counts.
+        // third operator gains less than the threshold.
         let time = |place: usize, schedule: u32| match (place, schedule) {
             (0, 8) => 100.0,
             (0, _) => 100.0 - 10.0 * f64::from(schedule - 5),

@@ -1,4 +1,4 @@
-//! The rows of a run as it grows, and what follows from them for the points still to come.
+//! The rows of a running run, and their consequences for later points.
 //!
 //! A run knows its past from its rows alone: which points are done, how fast an operator can be, which programs were
 //! built. A resumed run reads them from disk and goes on as if it had not been stopped.

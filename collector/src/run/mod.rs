@@ -1,4 +1,4 @@
-//! The main job: a model in, a dataset of its operators out.
+//! The main job: from a model to a dataset of its operators.
 //!
 //! Import, at every batch and image size of the sweep ([`variants`]), then the whole model ([`whole_model`]). Then the
 //! operators, as [`crate::propose`] proposes them ([`collect`]), their rows on disk ([`row`], [`ledger`]), and the
@@ -61,7 +61,7 @@ pub(crate) use variants::requests;
 /// Name and version of this program, as rows give it.
 pub const TOOL_VERSION: &str = concat!("opcollect ", env!("CARGO_PKG_VERSION"));
 
-/// File of a run's folder with what the workers and TVM said on standard error.
+/// File of a run's folder with the standard error of the workers and TVM.
 pub(crate) const WORKER_LOG: &str = "worker.log";
 
 /// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
@@ -77,7 +77,7 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
     measure(planned, session, prepared, writer, manifest, &[])
 }
 
-/// What is known of a plan's rows before there is one.
+/// Facts about a plan's rows before there is one.
 pub(crate) fn manifest(
     planned: &Planned,
     session: &Session<'_>,
@@ -103,7 +103,7 @@ pub(crate) fn manifest(
     Ok(manifest)
 }
 
-/// What is known before the first kernel is built.
+/// The state before the first kernel is built.
 pub(crate) struct Preparation {
     start: Duration,
     stop: Stop,
@@ -245,7 +245,7 @@ fn measure(
     }
     session.progress.end();
     if complete {
-        // A proposer that decides by outcomes may end before the most points that it could have asked for.
+        // A proposer that uses outcomes may end before the maximum number of points.
         ledger.end_plan();
     }
     report.left = ledger.left();
@@ -271,7 +271,7 @@ fn measure(
     Ok(report)
 }
 
-/// What a tuning run does with an import once all candidates are measured.
+/// The last steps of a tuning run for an import, after all candidates are measured.
 fn after_tuning(
     plan: &Plan,
     policy: &TuningPolicy,
@@ -336,11 +336,11 @@ fn one_of_several_architectures<'a>(plan: &Plan, target: &'a serde_json::Value) 
         .filter(|_| !plan.more_targets.is_empty())
 }
 
-/// What the points run on, by name.
+/// The name of the hardware that the points run on.
 fn hardware(plan: &Plan, environment: &Environment) -> String {
     let device = plan.target.device;
     match &plan.remote {
-        // The fingerprint is of a machine's processor, not of what is beside it.
+        // The fingerprint is that of the machine's processor, not of its accelerators.
         Some(address) if !device.has_host_threads() && simulation(plan, environment).is_none() => {
             format!(
                 "the {} device of {} at {}:{}",
@@ -354,7 +354,7 @@ fn hardware(plan: &Plan, environment: &Environment) -> String {
     }
 }
 
-/// What simulates the plan's points, if they are not measured.
+/// How the plan's points are simulated, if they are not measured.
 fn simulation(plan: &Plan, environment: &Environment) -> Option<String> {
     let device = plan.target.device;
     device.simulation(&plan.target.dictionary(environment))

@@ -1,4 +1,4 @@
-//! The imports of a plan, each with its runner and what there is to measure of it.
+//! The imports of a plan, each with its runner and its points.
 
 use std::path::Path;
 
@@ -146,7 +146,7 @@ fn imported(
     Ok(imported)
 }
 
-/// What a plan's kernels are made for.
+/// The use of a plan's kernels.
 pub(crate) fn purpose(plan: &Plan) -> Purpose {
     match plan.compile_only {
         true => Purpose::Compile,
@@ -208,7 +208,7 @@ impl Prepared {
     /// The whole model: measured now, or read from the run's folder if it was measured before.
     ///
     /// # Errors
-    /// What was measured cannot be written.
+    /// Fails if a result cannot be written.
     pub fn whole_model(
         &mut self,
         plan: &Plan,

@@ -32,7 +32,7 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     under_way: VecDeque<Pending>,
     /// For measuring again what was put off.
     budget: Budget,
-    /// How many points the batch has, and when its kernels began to be built.
+    /// Number of the batch's points, and the time when its first kernel began to be built.
     points: usize,
     begun: Duration,
     /// Why no row can be written any more.
@@ -105,7 +105,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
             let put_off = point.best.is_some();
             let stopped = self.collector.stop.due(self.collector.clock).is_some();
             if stopped || (put_off && !self.may_measure_again()) {
-                // What was measured is worth its row, though the machine was slowed down.
+                // The measurement is worth its row, in spite of the interference.
                 if let Some(measured) = point.best.take() {
                     self.settle(&point, Ok(measured));
                 }

@@ -22,20 +22,20 @@ const FAILED: [Status; 4] = [
     Status::Crashed,
 ];
 
-/// Which run to go on with.
+/// The run to continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeRequest {
     /// Its folder.
     pub folder: PathBuf,
     /// Whether points that failed are measured again.
     pub retry_failed: bool,
-    /// Time to spend, in nanoseconds; all that it takes if there is none.
+    /// Time budget, in nanoseconds; unlimited if missing.
     pub time_budget_ns: Option<u64>,
     /// The Python that runs the importer; `None` for the project's own.
     pub python: Option<PathBuf>,
 }
 
-/// What became of a wish to go on.
+/// The result of continuing a run.
 #[derive(Debug)]
 pub enum Resumed {
     /// The run was finished already.
@@ -45,7 +45,7 @@ pub enum Resumed {
         /// Its rows.
         rows: u64,
     },
-    /// It went on.
+    /// It was continued.
     Report {
         /// The report of the whole run.
         report: Box<RunReport>,
@@ -133,7 +133,8 @@ pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Res
     })
 }
 
-/// Refuses a plan that is not the one the rows were measured by. Runs from before the hash was recorded have none.
+/// Refuses a plan that differs from the one that the rows were measured by. Runs from before the hash was recorded have
+/// none.
 fn check_unchanged(manifest: &RunManifest, plan: &Plan, folder: &Path) -> anyhow::Result<()> {
     let Some(recorded) = &manifest.plan_hash else {
         return Ok(());
@@ -147,7 +148,7 @@ fn check_unchanged(manifest: &RunManifest, plan: &Plan, folder: &Path) -> anyhow
     )
 }
 
-/// The plan that a run was made by.
+/// The plan of a run.
 ///
 /// # Errors
 /// It is of another version of the program, or damaged.

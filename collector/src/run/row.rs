@@ -1,4 +1,4 @@
-//! From a point and what became of it to its row.
+//! Makes a row from a point and its outcome.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use super::grades::{quality, quality_under_load, worse};
 use super::ledger::PointName;
 use crate::plan::Plan;
 
-/// What all rows of a run share.
+/// Facts that all rows of a run share.
 pub(crate) struct RunFacts<'a> {
     plan: &'a Plan,
     imported: &'a Imported,
@@ -34,7 +34,7 @@ pub(crate) struct RunFacts<'a> {
     workloads: HashMap<&'a str, String>,
 }
 
-/// What a row is about.
+/// Facts about a row's point.
 pub(crate) struct PointFacts<'a> {
     pub operator: &'a Operator,
     pub schedule_spec: &'a ScheduleSpec,
@@ -48,7 +48,7 @@ pub(crate) struct PointFacts<'a> {
 
 /// How a point ended that did not fail.
 pub(crate) enum Ended {
-    /// Its kernel was compiled, and nothing else was asked for.
+    /// Its kernel was compiled, and nothing else was requested.
     Compiled,
     /// It was checked and, if its output was right, timed.
     Measured(Box<Measured>),
@@ -93,7 +93,7 @@ impl<'a> RunFacts<'a> {
         &self.import_key
     }
 
-    /// What a point is known by before anything is compiled.
+    /// The name of a point before anything is compiled.
     pub fn point_name(
         &self,
         operator: &Operator,
@@ -129,7 +129,7 @@ impl<'a> RunFacts<'a> {
         let id = self
             .point_name(operator, point.schedule_spec, point.conditions)
             .point_id;
-        // What was chosen; of a kernel that was not built, what was to be.
+        // The actual choice; for a kernel that was not built, the intended one.
         let choice = match (point.built, point.schedule_spec) {
             (Some(built), _) => Some(&built.choice),
             (None, ScheduleSpec::Template { choice }) => Some(choice),
@@ -179,7 +179,7 @@ impl<'a> RunFacts<'a> {
         }
         if let Ok(Ended::Measured(measured)) = &result {
             describe_measurement(&mut row, measured);
-            // What runs on another device and is timed there does not wait for the cores of this machine.
+            // Kernels timed on another device do not wait for the cores of this machine.
             if device.has_host_threads() {
                 let others = measured.other_cpu_share.unwrap_or(0.0);
                 row.quality = row.quality.map(|own| quality_under_load(own, others));
@@ -235,7 +235,7 @@ fn describe_build(row: &mut Row, built: &Built) {
     describe_kernels(row, &built.device_kernels);
 }
 
-/// What the kernels take of the device: those with the longest code in columns of their own, and all of them.
+/// The kernels' resources of the device: those of the longest code in columns of their own, and all of them.
 fn describe_kernels(row: &mut Row, kernels: &[DeviceKernel]) {
     let Some(largest) = kernels.iter().max_by_key(|k| k.code_bytes) else {
         return;

@@ -1,4 +1,4 @@
-//! What a run needs besides its plan: where models come from, where kernels are measured, who listens, and the clock.
+//! Inputs of a run besides its plan: the importer, the runners, the listener, and the clock.
 //!
 //! Each is a seam: a test puts a scripted runner, a clock of its own or a made-up model here. The rest of the run is the
 //! real one.
@@ -19,13 +19,13 @@ use opreport::progress::Progress;
 
 use crate::plan::Plan;
 
-/// What a run needs besides its plan.
+/// Inputs of a run besides its plan.
 pub struct Session<'a> {
-    /// Where models come from.
+    /// The importer of models.
     pub importer: &'a dyn Importer,
     /// Where kernels are built and measured.
     pub runners: Box<dyn RunnerFactory + 'a>,
-    /// What is known of machines from earlier.
+    /// Stored calibrations of machines.
     pub calibrations: Store,
     /// Where the machine's facts are read.
     pub root: Root,
@@ -35,7 +35,7 @@ pub struct Session<'a> {
     pub interrupt: Interrupt,
     /// Where talk goes.
     pub progress: &'a mut dyn Progress,
-    /// What time budgets are counted by.
+    /// The clock of time budgets.
     pub clock: Box<dyn Clock + 'a>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What the points of a plan are measured on: this machine, or the one that the plan names.
+    /// The environment of a plan's points: this machine's, or that of the machine that the plan names.
     ///
     /// # Errors
     /// No server of that machine can be had, or the servers of its key are unlike machines.
@@ -78,13 +78,13 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What this process runs on and with.
+    /// The environment of this process.
     pub fn environment(&self) -> Environment {
         environment(&self.root, self.command_line.clone())
     }
 }
 
-/// What this process runs on and with; `command_line` are its arguments.
+/// The environment of this process; `command_line` are its arguments.
 pub fn environment(root: &Root, command_line: Vec<String>) -> Environment {
     let program = std::env::current_exe().unwrap_or_default();
     capture(

@@ -1,7 +1,7 @@
 //! Where a run's time went, by stage: kept in `run.json` and shown by `--verbose`.
 //!
-//! What a worker spends on a point comes with its result; the rest is taken here. With several workers at once the stages
-//! of points add up to more than the wall time.
+//! A worker's stages come with its result; the others are timed here. With several workers at once the stages of points
+//! add up to more than the wall time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,14 +50,14 @@ impl Stages {
         }
     }
 
-    /// Adds all of it to what a manifest holds.
+    /// Adds all stages to those of a manifest.
     pub fn add_to(&self, manifest: &mut BTreeMap<String, u64>) {
         for (stage, ns) in self.0.iter().filter(|(_, ns)| **ns > 0) {
             *manifest.entry((*stage).to_owned()).or_default() += ns;
         }
     }
 
-    /// One line: each stage with its time and its share of the wall time, and what none of them holds.
+    /// One line: each stage with its time and its share of the wall time, and the remaining time.
     pub fn line(&self, wall: Duration) -> String {
         let wall_ns = wall.as_nanos() as u64;
         let words = |name: &str, ns: u64| {

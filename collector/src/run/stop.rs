@@ -15,7 +15,7 @@ pub enum Cut {
     TimeSpent,
 }
 
-/// What ends a run early.
+/// Reasons to end a run early.
 #[derive(Debug, Clone)]
 pub struct Stop {
     interrupt: Interrupt,

@@ -21,7 +21,7 @@ pub(super) struct Tally {
     pub load: Load,
 }
 
-/// Points that were measured, and those of them that other processes disturbed.
+/// Number of measured points, and of those under interference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Load {
     pub measured: u64,
@@ -91,8 +91,8 @@ impl Tally {
         }
     }
 
-    /// What was counted, of the operators that have a point; the points of each are in the order of the conditions. Rows
-    /// come in the order in which they were settled, and a disturbed point comes late.
+    /// The reports of the operators that have a point; the points of each are in the order of the conditions. Rows come
+    /// in the order in which they were finished, and a re-measured point comes late.
     pub fn into_reports(mut self) -> Vec<OperatorReport> {
         let place = |at: &Conditions| self.conditions.iter().position(|c| c == at);
         for operator in &mut self.operators {
@@ -134,7 +134,7 @@ impl SweptReport {
     }
 }
 
-/// What was counted of a row.
+/// The counts of a row.
 fn counts(row: &Row) -> BTreeMap<String, f64> {
     let counts = row.counters.as_ref();
     counts

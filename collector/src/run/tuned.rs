@@ -1,5 +1,5 @@
-//! What a tuning run does after its last candidate. It measures the fastest schedules again in a fresh process. Then it
-//! runs the whole model with them and with default schedules, in turn.
+//! The last steps of a tuning run. It measures the fastest schedules again in a fresh process. Then it runs the whole
+//! model with them and with default schedules, in turn.
 //!
 //! The fastest of many measurements is partly luck. So the best few of each operator, and the default schedule, are built
 //! and measured once more, and the best of these measurements counts.
@@ -124,7 +124,7 @@ fn finalists<'r>(graph: &Graph, rows: &[&'r Row], conditions: &[Conditions]) -> 
     all
 }
 
-/// What the kernel of a row was scheduled by.
+/// The schedule specification of a row's kernel.
 fn spec(row: &Row) -> Option<ScheduleSpec> {
     match row.schedule_space.as_deref()? {
         "default" => Some(ScheduleSpec::Default),
@@ -137,7 +137,7 @@ fn spec(row: &Row) -> Option<ScheduleSpec> {
     }
 }
 
-/// Median times of the finalists; none of those that failed.
+/// Median times of the finalists. `None` for those that failed.
 fn measure_again(
     plan: &Plan,
     graph: &Graph,

@@ -21,7 +21,7 @@ use super::session::Clock;
 use crate::plan::{Plan, model_conditions};
 use crate::report::{Latency, ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
-/// What is known of the whole model.
+/// The times of the whole model.
 #[derive(Debug, Default)]
 pub(crate) struct WholeModelTimes {
     /// For the final report.

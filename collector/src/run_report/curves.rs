@@ -1,8 +1,8 @@
 //! Factors of a sweep: the best time at each value of a factor, and the value from which on more of it does not pay.
 //!
-//! A curve is of one operator at one number of threads (but for the curve of threads). At each value the best time over all
-//! other factors counts, so it is the lower envelope of what was tried. The turning point is the smallest value whose time
-//! is within [`PAYS`] of the best: beyond it the factor gains nothing that noise does not.
+//! A curve is of one operator at one number of threads (except the curve of threads). At each value the best time over
+//! all other factors counts, so it is the lower envelope of the measurements. The turning point is the smallest value
+//! whose time is within [`PAYS`] of the best: beyond it the factor's gain is below the noise.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ pub struct Heat {
 /// Rows grouped by operator: by name and workload.
 type Groups<'a> = BTreeMap<(String, String), Vec<&'a Row>>;
 
-/// Measured rows by operator and, if asked for, by threads.
+/// Measured rows by operator and, if requested, by threads.
 fn groups<'a>(rows: &'a [Row], by_threads: bool) -> Groups<'a> {
     let mut groups: Groups<'a> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.status.has_time()) {

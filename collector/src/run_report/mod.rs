@@ -23,10 +23,10 @@ use crate::compare::{self, Comparison, Machines, Options};
 use crate::report::Latency;
 use curves::{Curve, Heat};
 
-/// Changes below this are none.
+/// Smaller changes are ignored.
 const THRESHOLD: f64 = 0.05;
 
-/// What to report on.
+/// A request for a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRequest {
     /// The run's folder.
@@ -60,11 +60,11 @@ pub struct RunOverview {
     pub heats: Vec<Heat>,
     /// Measured rows under the roofs: flop a byte, Gflop a second.
     pub points: Vec<(f64, f64)>,
-    /// What rows have of each counter, by its name.
+    /// Values of each counter in the rows, by its name.
     pub counters: BTreeMap<String, Vec<CountOfRow>>,
     /// Rows that physics forbids.
     pub findings: Vec<(String, Finding)>,
-    /// What disturbs: of half widths over medians, of drifts, of other processes' shares.
+    /// Noise: half widths over medians, slowdowns, other processes' shares.
     pub noise: Noise,
 }
 
@@ -130,7 +130,7 @@ pub struct WholeModelTime {
     pub explained: Option<f64>,
 }
 
-/// Medians and 95 % quantiles of what disturbs.
+/// Medians and 95 % quantiles of the noise.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noise {
     /// Half the interval over the median.
@@ -141,7 +141,7 @@ pub struct Noise {
     pub others: Option<(f64, f64)>,
 }
 
-/// A report: one run, and what changed to a later one.
+/// A report: one run, and its changes to a later one.
 #[derive(Debug, Clone)]
 pub struct RunReportData {
     /// The run; of two, the later one.
@@ -153,7 +153,7 @@ pub struct RunReportData {
 /// Reads what the report is about.
 ///
 /// # Errors
-/// A folder is no run, has no rows, or the runs have nothing in common.
+/// Fails if a folder is not a run, if it has no rows, or if the runs have nothing in common.
 pub fn read(request: &ReportRequest) -> anyhow::Result<RunReportData> {
     let shown = request.later.as_ref().unwrap_or(&request.run);
     let comparison = match &request.later {
@@ -304,7 +304,7 @@ fn noise(rows: &[Row]) -> Noise {
     }
 }
 
-/// What is read of a whole model's record.
+/// The part of a whole model's record that is read.
 #[derive(Deserialize)]
 struct Times {
     taken: Taken,

@@ -24,15 +24,15 @@ use crate::propose::Grid;
 use crate::report::Ratio;
 use crate::run::Session;
 
-/// Schedules of an operator that are combined with those of the others.
+/// Number of an operator's schedules that are combined with those of the others.
 const COMBINED: usize = 6;
 /// Draws of a new schedule before a space counts as exhausted.
 const ATTEMPTS: usize = 200;
 
-/// What is chosen for.
+/// The objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objective {
-    /// Most work in a time: Σ time on all threads over time together.
+    /// Most work in a time: the sum of the operators' times alone on all threads, over their time together.
     Throughput,
     /// The longest of the operators' times.
     Latency,
@@ -45,7 +45,7 @@ pub struct CotuneRequest {
     pub planned: Box<Planned>,
     /// Further models of the same source.
     pub others: Vec<String>,
-    /// The operators, by name, function or workload: as many as a split has parts.
+    /// The operators, by name, function or workload; one for each part of a split.
     pub operators: Vec<String>,
     /// Threads of each operator.
     pub splits: Vec<Vec<u32>>,
@@ -53,7 +53,7 @@ pub struct CotuneRequest {
     pub trials: usize,
     /// Combinations that are measured.
     pub finalists: usize,
-    /// What is chosen for.
+    /// The objective.
     pub objective: Objective,
     /// Folders of pairs, from which slowdowns are predicted.
     pub pairs: Vec<PathBuf>,
@@ -68,7 +68,7 @@ pub struct CotuneRequest {
 pub struct Combination {
     /// The split, as in `1+1`.
     pub split: String,
-    /// The schedule of each operator; none for the default one.
+    /// The schedule of each operator. `None` for the default one.
     pub schedules: Vec<Option<ScheduleSpec>>,
     /// Predicted time of each while all run, ns.
     pub predicted_ns: Vec<f64>,
@@ -76,12 +76,12 @@ pub struct Combination {
     pub together_ns: Vec<f64>,
 }
 
-/// What tuning together came to.
+/// The result of tuning together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CotuneReport {
     /// Names of the operators.
     pub operators: Vec<String>,
-    /// What was chosen for.
+    /// The objective.
     pub objective: Objective,
     /// Schedules that were timed alone.
     pub timed: usize,
@@ -93,7 +93,7 @@ pub struct CotuneReport {
     pub apart: Combination,
     /// The best combination.
     pub together: Combination,
-    /// How many times as good together is as apart, round by round.
+    /// Gain of tuning together over tuning apart, as a ratio, round by round.
     pub gain: Ratio,
 }
 
@@ -174,7 +174,7 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
     let merit = |ns: &[f64]| merit(request.objective, &work, ns);
     joints.sort_by(|a, b| merit(&b.predicted_ns).total_cmp(&merit(&a.predicted_ns)));
     joints.truncate(request.finalists);
-    // What is chosen is no worse than the operators' own best, as far as it can be measured.
+    // The choice is no worse than the operators' own best schedules, as far as this can be measured.
     joints.push(apart.clone());
     let mut best: Option<(f64, &Joint)> = None;
     session.progress.begin("time together", joints.len() as u64);

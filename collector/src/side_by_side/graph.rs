@@ -1,6 +1,7 @@
 //! `opcollect run-graph`: models run by a schedule, measured in turn with one call after another.
 //!
-//! The kernels are the same in all ways, so outputs have the same bits as those of TVM's virtual machine, which is checked.
+//! All executors run the same kernels, so outputs have the same bits as those of TVM's virtual machine, which is
+//! checked.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub struct RunGraphRequest {
     pub others: Vec<String>,
     /// File of the schedule.
     pub schedule: Option<PathBuf>,
-    /// The executor, where there is no schedule.
+    /// The executor, if there is no schedule.
     pub executor: Executor,
     /// Rounds; each runs every way.
     pub rounds: u32,
@@ -32,7 +33,7 @@ pub struct RunGraphRequest {
     pub out: Option<PathBuf>,
 }
 
-/// What running came to.
+/// The result of the runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphReport {
     /// The models.
@@ -41,7 +42,7 @@ pub struct GraphReport {
     pub threads: u32,
     /// Each way to run, the virtual machine first.
     pub ways: Vec<WayReport>,
-    /// What the schedule was expected to take.
+    /// The schedule's predicted time.
     pub expected: Option<Expected>,
     /// The reference kernel's time over its usual one, the largest around a round.
     pub slowdown: f64,
@@ -58,7 +59,7 @@ pub struct WayReport {
     pub lanes: usize,
     /// Median time of one run of all models, nanoseconds.
     pub median_ns: f64,
-    /// How many times as fast as the virtual machine, by round.
+    /// Speed-up over the virtual machine, by round.
     pub speedup: Ratio,
     /// Whether the outputs have the virtual machine's bits.
     pub same_bits: bool,

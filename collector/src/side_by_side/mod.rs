@@ -157,7 +157,7 @@ impl Loaded {
     /// The template space of a function of a model.
     ///
     /// # Errors
-    /// There is none, or the worker was lost.
+    /// Fails if there is none, or if the worker was lost.
     pub fn space(&mut self, plan: &Plan, model: usize, symbol: &str) -> anyhow::Result<Space> {
         let order = SideBySideOrder::Space {
             model,
@@ -205,7 +205,7 @@ impl Loaded {
     }
 }
 
-/// A worker did something else than it was ordered to.
+/// A worker's answer does not fit its order.
 fn unexpected(done: &SideBySideDone) -> anyhow::Error {
     anyhow!("the worker gave an answer to another question: {done:?}")
 }

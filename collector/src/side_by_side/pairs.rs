@@ -1,8 +1,8 @@
 //! `opcollect pairs`: operators measured alone and at the same time.
 //!
-//! Every distinct operator of the models stands for its calls. Groups of as many operators as a split has parts are measured on
-//! each split of threads. The rows of a group are on disk before the next group is measured. A run that was stopped or killed
-//! goes on where it was ([`PairsPlan`] is kept beside them).
+//! Calls of equal operators are measured once. Groups with one operator for each part of a split are measured on each
+//! split of threads. The rows of a group are on disk before the next group is measured. A run that was stopped or
+//! killed continues where it was ([`PairsPlan`] is stored beside them).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const PLAN_FILE: &str = "pairs.json";
 /// Workers that may be lost in a row before the run gives up.
 const MOST_LOST: u32 = 3;
 
-/// What is measured.
+/// The plan of the measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairsPlan {
     /// The first model, the target, the seed, and the folder of the rows.
@@ -43,9 +43,9 @@ pub struct PairsPlan {
     pub splits: Vec<Vec<u32>>,
     /// Whose processors are whose.
     pub modes: Vec<Mode>,
-    /// Operators to measure, by name, function or workload; all if there are none.
+    /// Operators to measure, by name, function or workload; all if empty.
     pub operators: Vec<String>,
-    /// Most groups.
+    /// Maximum number of groups.
     pub sample: Option<usize>,
     /// Rounds of measuring alone and together.
     pub rounds: u32,
@@ -73,12 +73,12 @@ impl Mode {
     }
 }
 
-/// What a run of pairs came to.
+/// The result of a run of pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairsReport {
     /// Folder of the rows.
     pub folder: PathBuf,
-    /// All rows, those of earlier parts of the run included.
+    /// All rows, including those of earlier parts of the run.
     pub rows: Vec<PairRow>,
     /// Groups that there are without `--sample`.
     pub possible: usize,
@@ -86,7 +86,7 @@ pub struct PairsReport {
     pub wanted: usize,
 }
 
-/// An operator that stands for its calls.
+/// An operator that represents its calls.
 pub(super) struct Unit<'a> {
     pub model: usize,
     pub call: usize,
@@ -188,7 +188,7 @@ pub fn measure(
 /// The plan of a run of pairs in a folder.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is none.
 pub fn plan_of(folder: &Path) -> anyhow::Result<PairsPlan> {
     let path = folder.join(PLAN_FILE);
     let text = std::fs::read(&path)
@@ -234,7 +234,7 @@ impl PairsReport {
 /// Measures one group of a run again.
 ///
 /// # Errors
-/// The run has no such group, or as for [`measure`].
+/// Fails if the run has no such group, or as [`measure`] does.
 pub fn replay(
     folder: &Path,
     group_id: &str,
@@ -296,7 +296,7 @@ pub(super) fn check_splits(splits: &[Vec<u32>], modes: &[Mode], cores: u32) -> a
     Ok(())
 }
 
-/// The distinct operators of the models that are asked for.
+/// The distinct operators of the requested models.
 pub(super) fn units<'a>(
     models: &'a [opmodels::Imported],
     loaded: &Loaded,
@@ -383,8 +383,7 @@ pub(super) fn places(threads: &[u32], mode: Mode, processors: &[usize]) -> Vec<V
     threads.iter().map(of).collect()
 }
 
-/// What decides how the operators of a group disturb each other, as far as it is known before: bytes and arithmetic per byte of
-/// each.
+/// Known properties that decide how the operators of a group disturb each other: bytes and arithmetic per byte of each.
 fn features(group: &Group, units: &[Unit<'_>]) -> Vec<f64> {
     let mut all = vec![group.split as f64, group.mode as u8 as f64];
     for &unit in &group.units {
@@ -417,7 +416,7 @@ fn time(
     loaded.time(&pairs.plan, spec)
 }
 
-/// What is the same for all rows of a run.
+/// Facts that all rows of a run share.
 struct Facts<'a> {
     pairs: &'a PairsPlan,
     target: String,

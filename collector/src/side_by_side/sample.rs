@@ -1,10 +1,10 @@
-//! Which groups of operators to measure, where not all are.
+//! Chooses the groups of operators to measure, if not all are.
 //!
 //! The choice spreads over the causes of interference. The next group is the one whose operators differ most from every
 //! group before, in traffic and in arithmetic per byte (farthest-point sampling, Gonzalez 1985). It needs no
 //! measurement, and the same groups are chosen every time.
 
-/// Numbers of the chosen groups, in the order of choice; `features` are those of each group, all of one length.
+/// Indices of the chosen groups, in the order of choice; `features` are those of each group, all of one length.
 pub(super) fn spread(features: &[Vec<f64>], most: usize) -> Vec<usize> {
     let scaled = scaled(features);
     let size = |point: &Vec<f64>| point.iter().map(|x| x * x).sum::<f64>();

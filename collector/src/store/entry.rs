@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Result, StoreError};
 
-/// What a schedule is the best for.
+/// The workload, machine and conditions of a best schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Key {
     /// Hash of the workload.
@@ -25,7 +25,7 @@ pub struct Key {
 /// A schedule with its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What for.
+    /// Its workload, machine and conditions.
     #[serde(flatten)]
     pub key: Key,
     /// Hash of the scheduled program.
@@ -46,9 +46,9 @@ pub struct Entry {
     pub half_width_ns: Option<f64>,
     /// Grade of the measurement.
     pub quality: Option<String>,
-    /// Model that it was measured for.
+    /// Model of the measurement.
     pub model: Option<String>,
-    /// Run and row, or file, that it came from.
+    /// Run and row, or file, of its origin.
     pub source: String,
     /// Version of the program that measured it.
     pub tool: Option<String>,
@@ -64,7 +64,7 @@ pub(super) const COLUMNS: &str = "workload, target, machine, threads, cache, pro
 
 /// The cells of a record, of whatever database.
 pub(super) trait Cells {
-    /// A text; none where the cell is empty.
+    /// A text. `None` if the cell is empty.
     fn text(&self, at: usize) -> Result<Option<String>>;
 
     /// A number.
@@ -81,8 +81,8 @@ fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     Ok(serde_json::from_str(text)?)
 }
 
-/// How far shapes (`1x64x56x56;64x64x3x3`) are apart: the sum of the logarithms of the ratios of their extents; infinite where
-/// they have other numbers of dimensions.
+/// Distance of shapes (`1x64x56x56;64x64x3x3`): the sum of the absolute logarithms of the ratios of their extents;
+/// infinite if they have other numbers of dimensions.
 pub(super) fn distance(a: &str, b: &str) -> f64 {
     let extents = |shapes: &str| -> Vec<f64> {
         shapes
@@ -126,7 +126,7 @@ impl Entry {
         })
     }
 
-    /// The entry of a measured row; none where the row lacks a part, or is of an emulator.
+    /// The entry of a measured row. `None` if the row lacks a part, or is of an emulator.
     pub fn of_row(row: &Row, source: &str) -> Option<Entry> {
         // Whatever its grade: on a shared machine all rows may have grade D, and the entry says so.
         if row.status != Status::Measured || row.emulated.is_some() {
@@ -169,8 +169,8 @@ impl Entry {
         })
     }
 
-    /// What a kernel with this schedule is built by: its knobs, or its trace where no template made it. It is none for
-    /// a record of AutoTVM, whose templates TVM no longer has.
+    /// Specification of a kernel with this schedule: its knobs, or its trace if no template made it. `None` for a
+    /// record of AutoTVM, whose templates TVM no longer has.
     pub fn spec(&self) -> Option<ScheduleSpec> {
         match (&self.trace, self.choice.is_without_template()) {
             (Some(trace), true) => Some(ScheduleSpec::Trace {

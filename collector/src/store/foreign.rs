@@ -1,4 +1,4 @@
-//! Logs of other tools as entries of a store: AutoTVM's, which no kernel of today can be built by, and MetaSchedule's
+//! Logs of other tools as entries of a store: AutoTVM's, whose kernels cannot be built any more, and MetaSchedule's
 //! databases, whose traces `apply` replays.
 //!
 //! A log names its target, not its machine. Its entries count as this machine's only where the user says so.
@@ -123,7 +123,7 @@ fn joined(shape: &Value) -> String {
     extents.map(Value::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// The entry of a measured record, with what a log leaves open filled in.
+/// The entry of a measured record, with the columns that a log leaves open.
 fn entry(row: &Row, here: Option<&str>) -> Result<Entry, String> {
     if row.status != Status::Measured {
         return Err(row.reason.clone().unwrap_or_else(|| row.status.to_string()));
@@ -162,7 +162,7 @@ fn entry(row: &Row, here: Option<&str>) -> Result<Entry, String> {
         .map(|knobs| opdata::JsonText::from(&knobs));
     let mut entry = Entry::of_row(&row, &row.run_id).ok_or_else(lacks)?;
     if here.is_some() {
-        // What TVM adds to a target when it writes one.
+        // Keys that TVM adds to a target when it writes one.
         for key in ["keys", "tag", "host"] {
             entry
                 .key

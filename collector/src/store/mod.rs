@@ -49,7 +49,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
     /// It is of a newer version.
@@ -66,17 +66,17 @@ pub enum StoreError {
     /// A statement failed on the server.
     #[error("the store: {0}")]
     Server(String),
-    /// What is stored cannot be written as JSON, or is none.
+    /// A stored value is not JSON, or cannot be written as JSON.
     #[error("the store: {0}")]
     Json(#[from] serde_json::Error),
 }
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// What an import, or the end of a run, added.
+/// The additions of an import, or of the end of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Rows looked at.
+    /// Number of rows read.
     pub seen: u64,
     /// Rows with a time and a schedule.
     pub usable: u64,
@@ -84,7 +84,7 @@ pub struct Added {
     pub better: u64,
 }
 
-/// What a store holds.
+/// The contents of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Schedules.
@@ -117,7 +117,7 @@ impl Store {
     /// Opens a store: a file, which is made if it is not there, or a database by its URL (`postgres://…`).
     ///
     /// # Errors
-    /// It cannot be opened, is damaged, or is no store.
+    /// Fails if it cannot be opened, is damaged, or is not a store.
     pub fn open(path: &Path) -> Result<Store> {
         let database: Box<dyn Database> = match postgres::url(path) {
             Some(url) => Box::new(postgres::Server::connect(url)?),
@@ -137,8 +137,8 @@ impl Store {
         }
     }
 
-    /// Adds the schedules of rows: those with a time, a schedule that can be rebuilt, and a machine that was not emulated.
-    /// `source` says where they came from.
+    /// Adds the schedules of rows with a time, a schedule that can be rebuilt, and a machine that was not emulated.
+    /// `source` is their origin.
     ///
     /// # Errors
     /// The database's.

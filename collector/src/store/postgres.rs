@@ -190,7 +190,7 @@ impl From<::postgres::Error> for StoreError {
     }
 }
 
-/// What the server, or else the library, says.
+/// The error message of the server, or else of the library.
 fn in_words(error: &::postgres::Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(answer), _) => answer.message().to_owned(),

@@ -1,4 +1,4 @@
-//! Checks the parts of a sweep against each other: what a space needs, and what it cannot have.
+//! Checks the parts of a sweep against each other: what a space requires, and what it excludes.
 
 use super::error::{SweepError, SweepText};
 use super::{SpaceKind, Sweep, points};

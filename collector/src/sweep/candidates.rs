@@ -10,15 +10,15 @@ use super::{Draw, SpaceKind, Sweep, Values, draw};
 
 /// Combinations tried for each schedule wanted, before an operator's space is taken for exhausted.
 const ATTEMPTS: usize = 64;
-/// Most strata of a Latin hypercube; beyond, it is one hypercube after the other.
+/// Maximum number of strata of a Latin hypercube; for more points, several follow each other.
 const MOST_STRATA: usize = 1 << 18;
 
-/// What was drawn for an operator.
+/// The draws for an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawn {
     /// The default schedule, then distinct others.
     pub schedule_specs: Vec<ScheduleSpec>,
-    /// Combinations of the factors that vary, the impossible ones included; none where they cannot be counted.
+    /// Number of combinations of the varying factors, including impossible ones. `None` if it cannot be computed.
     pub combinations: Option<f64>,
     /// Settings of the sweep that the operator's space does not offer, as `factor = value`.
     pub unoffered: Vec<String>,
@@ -130,7 +130,7 @@ impl<'a> Settled<'a> {
     }
 }
 
-/// Most schedule specs that [`schedule_specs`] can draw for an operator beside the default one.
+/// Maximum number of schedule specs that [`schedule_specs`] can draw for an operator besides the default one.
 pub fn most_schedule_specs(sweep: &Sweep, space: &Space, schedules: usize) -> f64 {
     match sweep.space {
         SpaceKind::Default | SpaceKind::Points => 0.0,
@@ -190,7 +190,7 @@ fn draw_template(
 struct Untried {
     lengths: Vec<usize>,
     tried: HashSet<u128>,
-    /// Points of the grid; none for a grid that cannot be exhausted.
+    /// Number of points of the grid. `None` for a grid that cannot be exhausted.
     size: Option<u128>,
 }
 

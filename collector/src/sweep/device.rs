@@ -1,4 +1,4 @@
-//! What a sweep file says that only a device can check: the names of its factors, and the knobs of points.
+//! The parts of a sweep file that only a device can check: the names of its factors, and the knobs of points.
 //!
 //! The file itself may set the target. So the device is known, and checked, after the file is read.
 
@@ -15,7 +15,7 @@ impl SweepFile {
     /// Checks the file for a device. Knobs that a point lacks get their defaults.
     ///
     /// # Errors
-    /// The device has no such factor, or no such knobs.
+    /// Fails if the device has no such factor, or no such knobs.
     pub fn for_device(mut self, device: DeviceRef) -> Result<SweepFile, SweepError> {
         let known = |factor: &Factor| device.factors().iter().any(|info| info.factor == *factor);
         let unchecked = &self.unchecked;

@@ -1,7 +1,7 @@
 //! Sequences of grid points by one of four designs; a point holds the index of a value for each dimension.
 //!
-//! The grid ends after every combination was given once. The other designs are endless: a caller takes as many points as it needs
-//! and drops impossible combinations.
+//! The grid ends after every combination was given once. The other designs are endless: a caller takes the number of
+//! points that it needs and drops impossible combinations.
 //!
 //! Sources: McKay, Beckman and Conover, *A comparison of three methods for selecting values of input variables*,
 //! Technometrics 21 (1979), for Latin hypercubes; Burley, *Practical hash-based Owen scrambling*, JCGT 9 (2020), for the
@@ -92,7 +92,7 @@ fn hypercube(lengths: &[usize], n: usize, random: &mut Pcg64Mcg) -> Vec<Vec<usiz
         .collect()
 }
 
-/// Most dimensions of the sequence; further ones start it anew with another scrambling.
+/// Maximum number of dimensions of the sequence; further ones start it again with another scrambling.
 const SOBOL_DIMENSIONS: u32 = 256;
 
 fn sobol(lengths: Vec<usize>, seed: u64) -> impl Iterator<Item = Vec<usize>> {

@@ -1,4 +1,4 @@
-//! What can be wrong with a sweep, and the place in its file where it is.
+//! Faults of a sweep, and their place in its file.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub enum SweepError {
         near(nearest)
     )]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// A name like it.
         nearest: Option<String>,
@@ -35,9 +35,9 @@ pub enum SweepError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the fault.
         problem: String,
-        /// What to do.
+        /// The remedy.
         next: String,
     },
 }

@@ -9,7 +9,7 @@ use super::error::{SweepError, SweepText};
 use super::file::{SweepFile, texts};
 use crate::config::SETTINGS;
 
-/// Factors of the run rather than of the schedule, and what each sets.
+/// Factors of the run rather than of the schedule, and the setting of each.
 pub(super) const RUN_FACTORS: [(&str, RunFactor); 4] = [
     ("threads", RunFactor::Setting("threads")),
     ("cache", RunFactor::Setting("cache")),

@@ -36,13 +36,13 @@ use crate::config::{Given, SETTINGS, Setting};
 /// A sweep as its file has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepFile {
-    /// What varies.
+    /// The factors that vary.
     pub sweep: Sweep,
     /// One line about it.
     pub about: String,
     /// Settings of the run that the sweep brings, as texts; the command line goes before them.
     pub settings: BTreeMap<&'static str, Vec<String>>,
-    /// What only a device can check.
+    /// The parts that only a device can check.
     pub(super) unchecked: Unchecked,
 }
 
@@ -81,7 +81,7 @@ impl SweepFile {
     /// The sweep called `name` in `folder`, or the file of that path if it ends in `.toml`.
     ///
     /// # Errors
-    /// There is none, or it is wrong.
+    /// Fails if there is none, or if it is faulty.
     pub fn find(name: &str, folder: &Path) -> Result<SweepFile, SweepError> {
         if name.ends_with(".toml") {
             return SweepFile::read(Path::new(name));
@@ -121,7 +121,7 @@ impl SweepFile {
     /// Reads a sweep's text; `path` names it.
     ///
     /// # Errors
-    /// It is no sweep.
+    /// Fails if the text is not a sweep.
     pub fn parse(path: &Path, text: &str) -> Result<SweepFile, SweepError> {
         let toml_text = SweepText { path, text };
         let raw: Raw = toml::from_str(text).map_err(|error| {

@@ -28,18 +28,18 @@ pub use points::ChosenPoint;
 
 use opengine::schedule::{Factor, FactorValue};
 
-/// What varies in a run, and how.
+/// The factors that vary in a run, and the design.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Its name: the file's, without folder and ending.
     pub name: String,
-    /// Where schedules come from.
+    /// Origin of the schedules.
     pub space: SpaceKind,
     /// How combinations are drawn.
     pub draw: Draw,
     /// Schedules of an operator, beside the default one.
     pub schedules: u32,
-    /// Most points of the run; the schedules of every operator are cut alike to stay within.
+    /// Maximum number of points of the run; the schedules of every operator are reduced alike to stay within.
     pub max_points: Option<u64>,
     /// Kinds or functions of the operators to sweep; all if none is named.
     pub operators: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Sweep {
     /// The points of the space [`SpaceKind::Points`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<ChosenPoint>,
-    /// The machine that they were chosen for (its `env_hash`); any if there is none.
+    /// The machine that they were chosen for (its `env_hash`); `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Factors of the schedule that vary.
@@ -68,7 +68,7 @@ pub struct Sweep {
 pub enum SpaceKind {
     /// The default schedule of each operator and nothing else.
     Default,
-    /// The loops that each operator came with, beside the default schedule.
+    /// The operators' own loops, besides the default schedule.
     AsIs,
     /// Explicit knobs.
     Template,

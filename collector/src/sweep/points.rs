@@ -15,24 +15,24 @@ use super::{SpaceKind, Sweep};
 
 const AGAIN: &str = "write the file anew with the `oppredict suggest` of this version";
 
-/// A schedule of an operator, and what to measure it at.
+/// A schedule of an operator, and the conditions of its measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChosenPoint {
     /// Name of the operator, for people.
     pub operator: String,
-    /// Hash of what the operator computes.
+    /// Hash of the operator's computation.
     pub workload: String,
     /// Its schedule.
     #[serde(rename = "recipe")]
     pub schedule_spec: ScheduleSpec,
     /// Numbers of threads.
     pub threads: Vec<u32>,
-    /// What the caches hold.
+    /// State of the caches.
     pub cache: CacheState,
 }
 
 impl ChosenPoint {
-    /// What to measure it at.
+    /// The conditions of the measurement.
     pub fn conditions(&self) -> impl Iterator<Item = Conditions> + '_ {
         self.threads
             .iter()
@@ -105,10 +105,10 @@ fn no_knobs(error: &serde_json::Error) -> String {
     format!("no knobs that this program knows: {error}")
 }
 
-/// Reads the knobs of a point as those of a device, with defaults where some are missing.
+/// Reads the knobs of a point as those of a device, with defaults for missing ones.
 ///
 /// # Errors
-/// The device has no such knobs: what is wrong, and what to do.
+/// Fails if the device has no such knobs, with the fault and its remedy.
 pub(super) fn complete(
     point: &mut ChosenPoint,
     device: DeviceRef,

@@ -10,7 +10,7 @@ const NEXT: &str = "give the database_tuning_record.json of a MetaSchedule datab
 /// The traces of a file, in order.
 ///
 /// # Errors
-/// The problem, and what to do.
+/// Fails with the problem and its remedy.
 pub(super) fn read(path: &Path) -> Result<Vec<Value>, (String, &'static str)> {
     let wrong = |problem: String| (format!("{}: {problem}", path.display()), NEXT);
     let text = opdata::read_text(path).map_err(|e| wrong(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! What a sweep file says before the device is known that could check it.
+//! The parts of a sweep file that are checked once the device is known.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use toml::Spanned;
 
 use super::error::{SweepError, SweepText};
 
-/// What is still to be checked, with the lines for errors.
+/// The parts still to be checked, with their lines for errors.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Unchecked {
     pub path: PathBuf,
     /// Factors of the schedule that the file names.
     pub factors: Vec<(Factor, usize)>,
-    /// Line of each point's knobs; none for points without.
+    /// Line of each point's knobs. `None` for points without.
     pub knobs: Vec<Option<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a type must offer to be a column's: its value as a cell and back, and read from text.
+//! The trait of a column's type: its value as a cell and back, and read from text.
 //!
 //! A row is read from cells by every format; from text where it is at hand, in the memory that the
 //! row before had. The methods are not inlined: each of the 170 columns calls them, in several functions, and LLVM took
@@ -10,7 +10,7 @@ use super::{Cell, ColumnType, Presence, expected, parse_cell};
 
 /// The cells of a row in a text format.
 pub(crate) trait TextCells {
-    /// The text of a column, by its place in [`COLUMNS`]: empty if missing, none if it is not sound.
+    /// The text of a column, by its index in [`COLUMNS`]: empty if missing. `None` if it is malformed.
     fn text(&mut self, column: usize) -> Option<&str>;
 }
 
@@ -35,7 +35,7 @@ pub(crate) trait Field: Sized {
         Ok(())
     }
 
-    /// What is known of the value without writing it out.
+    /// Facts about the value without writing it out.
     fn glance(&self) -> Glance {
         Glance::There
     }
@@ -160,8 +160,8 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// The value of a field before [`Row::new`] sets it: missing, or for required columns, all of
-/// which `new` sets, a placeholder.
+/// The value of a field before [`Row::new`] sets it. It is missing, or a placeholder for the required columns, which
+/// `new` sets.
 pub(crate) trait Initial {
     /// That value.
     fn initial() -> Self;

@@ -19,7 +19,7 @@ pub enum Presence {
     Optional,
 }
 
-/// What a cell holds.
+/// The type of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
     /// An unsigned 64-bit integer.
@@ -107,7 +107,7 @@ impl fmt::Display for Cell<'_> {
 pub struct CellError {
     /// The column.
     pub column: &'static str,
-    /// What is wrong, with the offending text.
+    /// Description of the fault, with the offending text.
     pub detail: String,
 }
 

@@ -1,6 +1,6 @@
-//! What a calibration says, as it is kept and as runs record it (`environment.calibration` of `run.json`).
+//! The record of a calibration, as it is stored and as runs have it (`environment.calibration` of `run.json`).
 //!
-//! JSON; units stand in the names, and what was not measured is absent. `oppredict` reads the same object.
+//! JSON; names contain the units, and missing measurements are absent. `oppredict` reads the same object.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::values::Timestamp;
 /// Version of the format below; a file of another is not read.
 pub const CALIBRATION_FORMAT: u32 = 1;
 
-/// A level that data are read from.
+/// A level of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -54,7 +54,7 @@ pub struct Calibration {
     pub measured_at_utc: Timestamp,
     /// Versions of the programs that measured, by name.
     pub versions: BTreeMap<String, String>,
-    /// What the kernels were compiled for (TVM's dictionary).
+    /// The target of the kernels (TVM's dictionary).
     pub target: serde_json::Value,
     /// Cores that the process could use.
     pub cores_usable: u32,

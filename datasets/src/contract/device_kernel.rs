@@ -26,9 +26,9 @@ pub struct DeviceKernel {
     pub spill_store_bytes: Option<u64>,
     /// Bytes that a thread loads from there.
     pub spill_load_bytes: Option<u64>,
-    /// Resident threads of a multiprocessor at best, over those that it can hold (0 to 1).
+    /// Maximum number of resident threads of a multiprocessor, over the number that it can hold (0 to 1).
     pub occupancy: Option<f64>,
-    /// What bounds the occupancy, joined with `;`.
+    /// The resources that bound the occupancy, joined with `;`.
     pub occupancy_limiter: Option<String>,
     /// Machine instructions in its code by opcode; empty where nothing disassembles it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,4 +1,4 @@
-//! The environment of a run: what machine, in what state, with what software. It is the part `environment` of `run.json`.
+//! The environment of a run: the machine, its state and its software. It is the part `environment` of `run.json`.
 //!
 //! Written by the collector, which reads `/proc` and `/sys` for it; read by the predictor. What could not be read is
 //! missing. A field that a record lacks takes its default, so records of other tools with fewer fields can be read.
@@ -22,10 +22,10 @@ pub struct Environment {
     /// [`ENVIRONMENT_FORMAT`] of the writer.
     #[serde(default = "super::first_format")]
     pub format: u32,
-    /// What does not change between runs.
+    /// The part that does not change between runs.
     #[serde(default)]
     pub machine: Machine,
-    /// What may.
+    /// The part that may.
     #[serde(default)]
     pub state: State,
     /// The programs.
@@ -34,7 +34,7 @@ pub struct Environment {
     /// [`Machine::hash`].
     #[serde(default)]
     pub env_hash: String,
-    /// What `doctor --calibrate` measured on this machine, if it has; no part of the machine's name.
+    /// The result of `doctor --calibrate` on this machine, if there is one. It does not change the machine's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
 }
@@ -47,7 +47,7 @@ pub struct Machine {
     pub arch: String,
     /// The processor.
     pub cpu: Cpu,
-    /// What LLVM calls it.
+    /// LLVM's name for it.
     pub llvm_cpu: LlvmCpu,
     /// Its caches, as the first core sees them.
     pub caches: Vec<Cache>,
@@ -57,7 +57,7 @@ pub struct Machine {
     pub cores_physical: Option<u32>,
     /// Whether it is a virtual machine.
     pub virtualisation: Virtualisation,
-    /// Whether the processor is an emulator's, such as QEMU's. Its times are not those of any processor.
+    /// Whether the processor is an emulator's, such as QEMU's. Its times are not those of a real processor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub emulated: bool,
     /// Highest clock of the first core, where the kernel controls it; no part of the machine's name.
@@ -65,11 +65,11 @@ pub struct Machine {
     pub max_mhz: Option<f64>,
 }
 
-/// What the machine was doing, and what it let this process use.
+/// The machine's load, and this process's limits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// Numbers of the cores this process may run on.
+    /// Numbers of the cores that this process may run on.
     pub affinity: Vec<u32>,
     /// Cores' worth of time the control group allows; `None` for no limit.
     pub cpu_quota_cores: Option<f64>,
@@ -99,14 +99,14 @@ pub struct State {
 pub struct Software {
     /// Versions by name (`tvm`, `tvm_ffi`, `opcollect`, …).
     pub versions: BTreeMap<String, String>,
-    /// Commit of the checkout that the program was started from.
+    /// Commit of the program's checkout.
     pub git_revision: Option<String>,
     /// Arguments, the program's name first.
     pub command_line: Vec<String>,
 }
 
 impl Environment {
-    /// Reads the environment of a run; `None` where there is none, as in imported logs.
+    /// Reads the environment of a run. `None` if there is none, as in imported logs.
     ///
     /// # Errors
     /// It, or its calibration, is of another format than this build's, or it is damaged.
@@ -160,7 +160,7 @@ impl Machine {
 pub struct Cache {
     /// Level, from 1.
     pub level: u32,
-    /// What it holds: `data`, `instruction` or `unified`.
+    /// Its contents: `data`, `instruction` or `unified`.
     pub kind: String,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -221,9 +221,9 @@ pub struct LlvmCpu {
 pub struct Memory {
     /// All there is.
     pub total_bytes: Option<u64>,
-    /// What can be had without swapping.
+    /// Memory available without swapping.
     pub available_bytes: Option<u64>,
-    /// What the control group allows this process and its like; `None` for no limit.
+    /// Limit of the control group; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
 }
@@ -237,7 +237,7 @@ pub enum Virtualisation {
     None,
     /// Under a hypervisor.
     Virtual {
-        /// What the firmware calls the machine, where it does.
+        /// The firmware's name for the machine, if it has one.
         product: Option<String>,
     },
 }
@@ -252,7 +252,7 @@ impl Virtualisation {
     }
 }
 
-/// What came of opening a counter.
+/// The result of opening a counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Pmu {
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// As runs before the format number wrote it, with what a container hides left out.
+    /// As runs wrote it before there was a format number, without the parts that a container hides.
     fn first() -> Value {
         json!({
             "machine": {

@@ -12,9 +12,9 @@ use crate::error::Result;
 
 /// The format that this build reads and writes.
 pub const GRAPH_SCHEDULE_FORMAT: u32 = 1;
-/// What the record is called in messages.
+/// Name of the record in messages.
 const WHAT: &str = "schedule of a model";
-/// What to do about a damaged file.
+/// How to replace a damaged file.
 const FIX: &str = "write it again: oppredict schedule --out FILE";
 
 /// How the calls of models are run.
@@ -27,7 +27,7 @@ pub struct GraphSchedule {
     pub models: Vec<ScheduledModel>,
     /// Threads of the whole schedule.
     pub threads: u32,
-    /// What kind of schedule it is.
+    /// The kind of schedule.
     pub executor: Executor,
     /// The stages in order.
     pub stages: Vec<Stage>,
@@ -103,7 +103,7 @@ impl GraphSchedule {
     /// Reads a schedule.
     ///
     /// # Errors
-    /// The file cannot be read, or is no schedule of this format.
+    /// Fails if the file cannot be read, or if it is not a schedule of this format.
     pub fn load(path: &Path) -> Result<GraphSchedule> {
         load_record(path, WHAT, GRAPH_SCHEDULE_FORMAT, FIX)
     }
@@ -122,7 +122,7 @@ impl GraphSchedule {
     /// and call.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    /// The fault, in one line.
     pub fn check(&self, inputs: &[Vec<Vec<usize>>]) -> std::result::Result<(), String> {
         check_stages(&self.stages, self.threads, inputs)
     }
@@ -131,7 +131,7 @@ impl GraphSchedule {
 /// As [`GraphSchedule::check`], of stages on a number of threads.
 ///
 /// # Errors
-/// What is wrong, in one line.
+/// The fault, in one line.
 pub fn check_stages(
     stages: &[Stage],
     threads: u32,

@@ -1,4 +1,4 @@
-//! What rows say of interference, and the bounds from which on it counts.
+//! Interference in rows, and the bounds from which on it counts.
 //!
 //! Interference is whatever else runs: other processes, and other virtual machines on the same processors. A row has two
 //! signs of it. The *slowdown* (column `drift_ratio`) is the time of a reference kernel around the point over its time on
@@ -10,7 +10,7 @@ use crate::values::{DeviceKind, Quality};
 /// A point with a greater slowdown is disturbed, and measured again. Repeats of undisturbed points on rented virtual
 /// machines differ by 5 % in the middle; this is twice that. 22 November 2026.
 pub const SLOWDOWN_BOUND: f64 = 1.10;
-/// Up to this slowdown a moment is quiet: half of what a point may show, for there are enough moments to choose from.
+/// Maximum slowdown of a quiet moment: half of a point's bound, because there are enough moments to choose from.
 pub const QUIET_MOMENT: f64 = 1.05;
 /// Share of the CPU time beyond which other processes make a machine busy.
 pub const BUSY_SHARE: f64 = 0.10;
@@ -20,7 +20,7 @@ pub fn is_disturbed(slowdown: f64) -> bool {
     slowdown > SLOWDOWN_BOUND
 }
 
-/// What a row says of interference.
+/// A row's record of interference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interference {
     /// Time of the reference kernel over its time on the idle machine; `None` where it was not run.
@@ -47,7 +47,7 @@ impl Interference {
 }
 
 impl Row {
-    /// What the row says of interference.
+    /// The row's record of interference.
     pub fn interference(&self) -> Interference {
         Interference {
             slowdown: self.drift_ratio,

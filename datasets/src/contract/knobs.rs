@@ -33,7 +33,7 @@ pub struct ConvolutionKnobs {
 /// (reductions).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContractionKnobs {
-    /// Name of the axis whose values are the lanes of vectors; none if nothing is contiguous.
+    /// Name of the axis whose values are the lanes of vectors. `None` if nothing is contiguous.
     pub vector_axis: Option<String>,
     /// Values of that axis in one vector.
     pub vector_length: i64,
@@ -52,9 +52,9 @@ pub struct ContractionKnobs {
     /// How the levels of spatial and reduction loops alternate.
     #[serde(default)]
     pub level_order: LevelOrder,
-    /// How many outer loops are fused into the parallel one.
+    /// Number of outer loops fused into the parallel one.
     pub fused_outer: usize,
-    /// Chunks that the parallel loop is distributed in; none for one chunk an iteration of the fused loops.
+    /// Number of chunks of the parallel loop. `None` for one chunk an iteration of the fused loops.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
     /// Steps of the innermost reduction loops that are unrolled (0: none).
@@ -188,9 +188,9 @@ words! {
 /// The knobs of an operator that works row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsKnobs {
-    /// Most lanes of a vectorised loop; each loop takes as many of them as divide it.
+    /// Maximum lanes of a vectorised loop; each loop uses the largest number of them that divides it.
     pub vector_length: i64,
-    /// Chunks that the parallel loop is distributed in; none for one chunk a row.
+    /// Number of chunks of the parallel loop. `None` for one chunk a row.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
 }
@@ -212,7 +212,7 @@ pub struct SpatialKnobs {
     /// Vectors that one step of the innermost loop computes (1: not unrolled).
     #[serde(default = "one")]
     pub unroll: i64,
-    /// Chunks that the parallel loop is distributed in; none for one chunk a step.
+    /// Number of chunks of the parallel loop. `None` for one chunk a step.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
 }

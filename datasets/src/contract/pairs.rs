@@ -25,7 +25,7 @@ pub const PAIRS_FILE: &str = "pairs.parquet";
 pub const PAIRS_JOURNAL: &str = "pairs.jsonl";
 /// The version of the columns.
 pub const PAIRS_VERSION: u64 = 1;
-/// What to do about a damaged file.
+/// How to replace a damaged file.
 const FIX: &str = "measure the pairs again: opcollect pairs";
 
 /// One operator of a group that was measured at the same time.
@@ -38,7 +38,7 @@ pub struct PairRow {
     pub run_id: String,
     /// Identifies operators, threads, processors and mode of the group: equal in runs of equal groups.
     pub group_id: String,
-    /// Which operator of the group this is, from 0.
+    /// Index of this operator in the group, from 0.
     pub member: u64,
     /// Operators of the group.
     pub members: u64,
@@ -61,9 +61,9 @@ pub struct PairRow {
     pub symbol: String,
     /// Its readable name.
     pub op_name: String,
-    /// What it computes.
+    /// Its kind of operator.
     pub op_kind: String,
-    /// Hash of what it computes, as in the dataset's rows.
+    /// Hash of its computation, as in the dataset's rows.
     pub workload_hash: String,
     /// The target as JSON.
     pub target: String,
@@ -75,8 +75,7 @@ pub struct PairRow {
     pub bytes_read: u64,
     /// Bytes that it must write at least.
     pub bytes_written: u64,
-    /// Calibrated rate of reading from memory by as many threads as the group has processors, GB/s, where the machine is
-    /// calibrated.
+    /// Calibrated read bandwidth of memory for the group's number of processors, GB/s, if the machine is calibrated.
     pub memory_gbytes_per_s: Option<f64>,
     /// How it ended: `measured`, or why it was not.
     pub status: String,
@@ -165,7 +164,7 @@ fn journal(folder: &Path) -> Result<Vec<PairRow>> {
     Ok(rows.iter().filter(|row| whole(row)).cloned().collect())
 }
 
-/// The whole groups of a journal, to which more are appended: what a kill has cut off is taken out of the file. Nothing where
+/// The whole groups of a journal that is continued: a partial line left by a kill is removed from the file. Empty if
 /// there is no journal yet.
 ///
 /// # Errors
@@ -200,10 +199,10 @@ pub fn write_pairs(folder: &Path, rows: &[PairRow]) -> Result<()> {
     crate::write_atomically(&path, &bytes)
 }
 
-/// The rows of a file, or those of a folder: of its [`PAIRS_FILE`], or of its journal where the run has not ended.
+/// The rows of a file or folder: of its [`PAIRS_FILE`], or of its journal if the run has not ended.
 ///
 /// # Errors
-/// There are none, or they cannot be read.
+/// Fails if there are none, or if they cannot be read.
 pub fn read_pairs(path: &Path) -> Result<Vec<PairRow>> {
     let file = match path.is_dir() {
         true => path.join(PAIRS_FILE),

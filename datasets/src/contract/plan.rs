@@ -25,11 +25,11 @@ pub const PLAN_FORMAT: u32 = 2;
 pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     /// [`PLAN_FORMAT`] of the writer.
     pub format: u32,
-    /// What to take apart.
+    /// The model.
     pub model: Model,
-    /// What to compile for.
+    /// The target to compile for.
     pub target: Target,
-    /// Further targets of the same device that the same points are compiled for; empty for most.
+    /// Further targets of the same device for the same points; usually empty.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub more_targets: Vec<Target>,
     /// Whether kernels are compiled and described, and nothing is run.
@@ -38,39 +38,39 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     /// Where source and machine code of a device's kernels are kept, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_kernels: Option<PathBuf>,
-    /// The servers of another machine that is measured on, if it is not this one.
+    /// The servers of the other machine to measure on, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteAddress>,
-    /// Thread counts to measure at, in the given order, without repetition, each at least 1.
+    /// Thread counts, in the given order, without repetition, each at least 1.
     pub threads: Vec<u32>,
-    /// Cache states to measure in, without repetition.
+    /// Cache states, without repetition.
     pub cache_states: Vec<CacheState>,
     /// Values of the conditions that only this kind of device has, by name; empty for most.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub device_conditions: BTreeMap<String, Vec<String>>,
-    /// Which schedules to measure; the default ones if there is no sweep.
+    /// The schedules to measure; without a sweep, the default ones.
     pub sweep: Option<Sweep>,
-    /// How schedules are tuned, if they are: what is measured is then decided by what was measured.
+    /// Settings of the tuning, if schedules are tuned: measurements then decide what is measured next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningPolicy>,
-    /// File of the store of best schedules, which tuning starts from and sweeps and tuning add to; none for no store.
+    /// File of the store of best schedules, which tuning starts from and sweeps and tuning add to. `None` for no store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<PathBuf>,
-    /// Which part of the points to measure; all if there is none.
+    /// The part of the points to measure; without it, all.
     pub shard: Option<Shard>,
-    /// Time to spend, in nanoseconds; all that it takes if there is none.
+    /// Time budget, in nanoseconds; unlimited if missing.
     pub time_budget_ns: Option<u64>,
-    /// What is counted of each kernel in calls that are not timed, as `--counters` takes it; empty for nothing.
+    /// Counters of each kernel, in calls that are not timed, as `--counters` takes them; may be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<String>,
     /// How each point is timed.
     pub timing: TimingPolicy,
-    /// How long points that were built together, and a whole model, are measured again under interference, as a
-    /// multiple of the time their measurement took.
+    /// Time limit for re-measuring under interference, for points built together or a whole model, as a multiple of
+    /// their first measurement time.
     #[serde(default)]
     #[serde(alias = "patience")]
     pub remeasure_budget: f64,
-    /// What a worker process may use.
+    /// Limits of a worker process.
     pub worker: WorkerPolicy,
     /// Seed of the input data and of everything random.
     pub seed: u64,
@@ -89,7 +89,7 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
 pub struct TuningPolicy {
     /// Names of the tuners: several to compare them.
     pub tuners: Vec<String>,
-    /// Most schedules of an operator, the default one among them.
+    /// Maximum number of schedules of an operator, including the default one.
     pub trials: u64,
     /// Whether the whole model is measured with the tuned schedules beside the default ones.
     pub compare: bool,
@@ -171,7 +171,7 @@ impl<Model: DeserializeOwned, Target: DeserializeOwned, Sweep: DeserializeOwned>
     }
 }
 
-/// What a plan compiles for, for readers that need its text alone.
+/// The target of a plan, for readers that need its text alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetRecord {
     /// The device's name: `llvm`, `cuda`.
@@ -206,12 +206,12 @@ impl fmt::Display for TargetRecord {
     }
 }
 
-/// What a sweep varies of the model itself.
+/// Properties of the model that a sweep varies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepRecord {
-    /// Batch sizes to import the model at.
+    /// Batch sizes of the imports.
     pub batches: Vec<u64>,
-    /// Image sizes to import the model at.
+    /// Image sizes of the imports.
     pub input_sizes: Vec<u64>,
 }
 
@@ -230,7 +230,7 @@ pub enum WholeModel {
 pub struct TimingPolicy {
     /// Calls before the first timed one.
     pub warmup: u32,
-    /// Calls in a sample; none for as many as the clock needs.
+    /// Number of calls in a sample. `None` for the number that the clock needs.
     #[serde(default)]
     pub number: Option<u32>,
     /// When to stop sampling.
@@ -246,21 +246,21 @@ pub struct StopRule {
     pub min_samples: u32,
     /// Never take more.
     pub max_samples: u32,
-    /// Time to spend on sampling, in nanoseconds. It is overrun (up to four times) only to reach
-    /// as many samples as an interval needs.
+    /// Time budget for sampling, in nanoseconds. It is exceeded (up to four times) only to reach the number of samples
+    /// that an interval needs.
     pub budget_ns: u64,
 }
 
-/// What a worker process may use.
+/// Limits of a worker process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerPolicy {
     /// Longest time one operator may take to compile, in nanoseconds.
     pub compile_timeout_ns: u64,
     /// Longest time one point may take to run, check and measure, in nanoseconds.
     pub measure_timeout_ns: u64,
-    /// Most statements of a lowered kernel that are worth compiling.
+    /// Maximum number of statements of a lowered kernel; larger ones are not compiled.
     pub max_statements: u64,
-    /// Most memory, in MiB.
+    /// Maximum memory, in MiB.
     pub memory_limit_mib: u64,
 }
 

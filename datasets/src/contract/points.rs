@@ -23,7 +23,7 @@ use crate::values::CacheState;
 
 /// The version of the form.
 pub const POINTS_VERSION: u64 = 1;
-/// What `space` says in such a file.
+/// The value of `space` in such a file.
 pub const POINTS_SPACE: &str = "points";
 
 /// A file of points; `Setting` is the value of a setting, as TOML has it.
@@ -40,27 +40,27 @@ pub struct PointsFile<Setting> {
     pub machine: Option<String>,
     /// Settings of the run, by the names of the collector's flags.
     pub settings: BTreeMap<String, Setting>,
-    /// Batch and image sizes to import the model at.
+    /// Batch and image sizes of the imports.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Setting>,
     /// The points.
     pub points: Vec<ChosenPoint>,
 }
 
-/// A schedule of an operator, and what to measure it at; `Text` is the type of the knobs' text, which a reader may want
-/// with its place in the file.
+/// A schedule of an operator, and the conditions of its measurement. `Text` is the type of the knobs' text; a reader
+/// may want its position in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChosenPoint<Text = String> {
     /// Name of the operator, for people.
     pub operator: String,
-    /// Hash of what the operator computes.
+    /// Hash of the operator's computation.
     pub workload: String,
-    /// Its knobs, as in `schedule_knobs`; the default schedule if there are none.
+    /// Its knobs, as in `schedule_knobs`; without them, the default schedule.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub knobs: Option<Text>,
     /// Numbers of threads.
     pub threads: Vec<u32>,
-    /// What the caches hold.
+    /// State of the caches.
     pub cache: CacheState,
 }

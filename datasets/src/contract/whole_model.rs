@@ -28,7 +28,7 @@ pub struct WholeModelRecord<Built = Value, Times = ModelTimes> {
     /// [`WHOLE_MODEL_FORMAT`] of the writer.
     #[serde(default = "super::first_format")]
     pub format: u32,
-    /// What was built.
+    /// The result of the build.
     #[serde(rename = "ready", default = "Option::default")]
     pub built: Option<Built>,
     /// Times, in the order of the plan's conditions.
@@ -48,7 +48,7 @@ pub struct AtThreads<Times> {
     pub times: Times,
 }
 
-/// What a reader needs of a model's times.
+/// The parts of a model's times that a reader needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelTimes {
     /// End-to-end samples.
@@ -90,7 +90,7 @@ impl ModelSamples {
 pub struct WholeModelFile {
     /// Where it is.
     pub path: PathBuf,
-    /// The import that it is of; `None` for the plan's first.
+    /// The import that it belongs to; `None` for the plan's first.
     pub import_key: Option<String>,
 }
 
@@ -115,7 +115,7 @@ pub fn whole_model_files(run: &Path) -> Result<Vec<WholeModelFile>> {
     Ok(files)
 }
 
-/// Name of the file of an import; `None` stands for the plan's first.
+/// Name of the file of an import; `None` for the plan's first.
 pub fn whole_model_file_name(import_key: Option<&str>) -> String {
     match import_key {
         None => format!("{STEM}.json"),

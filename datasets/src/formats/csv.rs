@@ -104,7 +104,7 @@ const LARGE_BYTES: u64 = 4 * pieces::PIECE_BYTES;
 /// Hands out all rows of a file in their order, some at a time.
 ///
 /// # Errors
-/// As [`CsvRows`], which the rows and errors are those of, and those of `take`.
+/// Rows and errors are those of [`CsvRows`]; errors of `take` are passed on.
 pub(super) fn read_batches<E: From<Error> + Send>(
     path: &Path,
     traces: Traces,

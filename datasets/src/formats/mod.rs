@@ -31,8 +31,8 @@ impl RowReader {
     /// `rows.parquet` if only that is left.
     ///
     /// # Errors
-    /// If the path is not there or not readable, its format is not known, or its columns are
-    /// not those of this schema version.
+    /// Fails if the path is missing or not readable, if its format is unknown, or if its columns are not those of this
+    /// schema version.
     pub fn open(path: &Path) -> Result<Self> {
         let path = &*file_of(path);
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -75,7 +75,7 @@ pub fn read_rows(path: &Path) -> Result<Vec<Row>> {
     read_rows_with(path, Traces::Keep)
 }
 
-/// What to do with `schedule_trace`, which is most of a row's bytes and of use to a replay only.
+/// Whether to read `schedule_trace`, which is most of a row's bytes and only needed for a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Traces {
     /// Rows have it.
@@ -110,7 +110,8 @@ pub fn read_rows_with(path: &Path, traces: Traces) -> Result<Vec<Row>> {
 /// cores, while `take` works.
 ///
 /// # Errors
-/// Those of opening, the first fault of a row, and those of `take`, which ends the reading.
+/// Fails if the file cannot be opened, with the first fault of a row, or with an error of `take`, which ends the
+/// reading.
 pub fn read_batches<E: From<Error> + Send>(
     path: &Path,
     traces: Traces,

@@ -1,4 +1,4 @@
-//! What an importer cannot use, counted by kind with the first of each.
+//! Faults that an importer found, counted by kind with the first of each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Syntax,
     /// A line that lacks something, or has something impossible in it.
     Record,
-    /// A time that no machine reaches, or that nobody waits for.
+    /// A time that is physically impossible, or that nobody waits for.
     Physics,
     /// The compressed file ends early or is damaged from here on.
     Cut,
@@ -83,7 +83,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Adds the counts to what was imported.
+    /// Adds the counts to the imported rows.
     ///
     /// # Errors
     /// The first fault, if the file has nothing else: it is probably another file.
@@ -107,7 +107,7 @@ impl Faults {
 /// Characters of a file's text that a message has at most.
 const LONGEST_DETAIL: usize = 240;
 
-/// A text from a file as a message has it: not too long, and nothing that a terminal would act on.
+/// A text from a file for use in a message: not too long, and without control characters for a terminal.
 pub(super) fn shown(text: &str) -> String {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut shown: String = text.chars().take(LONGEST_DETAIL).map(plain).collect();

@@ -14,11 +14,11 @@ use crate::values::json_fault;
 
 /// The first bytes of every gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// A longer line is no record; reading it whole would only fill the memory.
+/// A longer line is not a record; reading it whole would only fill the memory.
 const LONGEST_LINE_BYTES: u64 = 64 << 20;
 
-/// Calls `each` with every JSON value of the file and its line, from 1. Blank lines are skipped; lines that are no JSON, and
-/// those that `each` refuses, are counted in `faults`.
+/// Calls `each` with every JSON value of the file and its line, from 1. Blank lines are skipped. Lines that are not
+/// JSON, and those that `each` refuses, are counted in `faults`.
 ///
 /// # Errors
 /// The file cannot be read, has lines longer than any record, or a strict import has a fault.
@@ -44,7 +44,7 @@ pub(super) fn for_each(
                 });
             }
             Ok(_) => {}
-            // What a killed copy or a full disk leaves of a compressed file.
+            // A killed copy or a full disk leaves such a compressed file.
             Err(error) if matches!(error.kind(), UnexpectedEof | InvalidData | InvalidInput) => {
                 let detail = format!("the compressed data is damaged: {error}");
                 let kind = Kind::Cut;

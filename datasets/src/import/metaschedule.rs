@@ -25,7 +25,7 @@ pub const RECORDS: &str = "database_tuning_record.json";
 /// The file with the workloads.
 pub const WORKLOADS: &str = "database_workload.json";
 
-/// The time of what did not run, in s.
+/// The time that means "not run", in s.
 const NOT_RUN_S: f64 = 1e10;
 
 /// Reads a database: its folder, or its file of records.
@@ -140,7 +140,7 @@ impl<'a> DatabaseRecord<'a> {
         })
     }
 
-    /// Run times, ns; none if it did not run, for which MetaSchedule writes 1e10 seconds.
+    /// Run times, ns. Empty if it did not run, for which MetaSchedule writes 1e10 seconds.
     fn times_ns(&self) -> Vec<f64> {
         self.times_s
             .iter()
@@ -149,7 +149,7 @@ impl<'a> DatabaseRecord<'a> {
             .collect()
     }
 
-    /// The computing block: of those that the trace names, the first whose name tells a kind.
+    /// The computing block: the first one in the trace whose name shows a kind.
     fn block(&self) -> &'a str {
         let names: Vec<&str> = self
             .trace

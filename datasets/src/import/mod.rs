@@ -6,9 +6,9 @@
 //! | [`metaschedule`] | a MetaSchedule database: `database_workload.json` and `database_tuning_record.json` |
 //! | [`table`] | CSV tables of shapes and times (NeuSight, DeepBench and the like) |
 //!
-//! Files may be compressed with gzip. A measurement that failed becomes a row with its status. What cannot become a row (a
-//! line that is no record, a time beyond physics, a target without a device kind) is never dropped in silence. It is
-//! counted in [`Imported::left_out`] with the reason and its first line; with [`Import::strict`] it is an error.
+//! Files may be compressed with gzip. A failed measurement becomes a row with its status. Lines that cannot become rows
+//! (no record, an impossible time, a target without a device kind) are never dropped silently. They are counted in
+//! [`Imported::left_out`] with the reason and the first line; with [`Import::strict`] they are errors.
 
 pub mod autotvm;
 pub mod metaschedule;
@@ -62,7 +62,7 @@ pub struct Import {
     pub format: Format,
     /// The file, or a database's folder.
     pub path: PathBuf,
-    /// The machine it was measured on; `None` if its target says enough.
+    /// The machine of the measurements; `None` if the target names it.
     pub machine: Option<String>,
     /// Whether a line that cannot be used is an error, not a count.
     pub strict: bool,
@@ -101,7 +101,7 @@ impl Import {
     }
 }
 
-/// What came out of a foreign log.
+/// The result of importing a foreign log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imported {
     /// A row for each record, in the log's order.

@@ -33,7 +33,7 @@ use crate::values::{CacheState, DeviceKind, Dims, JsonText, Loop, LoopKind, Shap
 
 /// Devices that lines are left out of by name at most; a table may have one in each of a million lines.
 const NAMED_DEVICES: usize = 10;
-/// What to do about a device of no kind.
+/// What to do if a device has no kind.
 const TELL_KIND: &str = "a column `device_kind` (cpu, cuda) tells it";
 
 /// Types of values as TVM writes them.
@@ -153,7 +153,7 @@ struct Cells<'a> {
     record: &'a StringRecord,
 }
 
-/// What a line computes: a task and its arguments as AutoTVM has them, or rows of values.
+/// The computation of a line: a task and its arguments as AutoTVM has them, or rows of values.
 enum Computed {
     Task(&'static str, Vec<Value>),
     Rows {
@@ -188,7 +188,7 @@ impl Cells<'_> {
         self.text(&[name]).is_some()
     }
 
-    /// The row; none if the dataset has no kind for the device.
+    /// The row. `None` if the dataset has no kind for the device.
     fn row(&self, run_id: &str, ordinal: u64) -> std::result::Result<Option<Row>, Fault> {
         let (place, unit_ns) = self.columns.time;
         let text = self.record.get(place).unwrap_or_default().trim();
@@ -282,7 +282,7 @@ impl Cells<'_> {
         })
     }
 
-    /// The name of what is computed, with the transpositions of a product's operands.
+    /// The name of the computation, with the transpositions of a product's operands.
     fn op_name(&self) -> std::result::Result<String, Fault> {
         let name = self.text(&OPERATOR).unwrap_or("dense");
         let mut transposed = String::new();
@@ -400,7 +400,7 @@ fn describe(row: &mut Row, computed: &Computed, dtype: &str) {
             let operand = json!(["TENSOR", shape, dtype]);
             let mut all = tensors(&vec![operand; *operands]);
             describe_tensors(row, &all);
-            // What is read is counted; the second operand is no weight.
+            // Reads are counted; the second operand is not a weight.
             row.weight_shapes = None;
             row.input_shapes = Some(all.iter().map(|t| Dims::from(t.shape.as_slice())).collect());
             all.truncate(1);

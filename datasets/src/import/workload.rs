@@ -1,4 +1,4 @@
-//! What a tuning task computes, read from its name and arguments: kind, extents, arithmetic and traffic.
+//! Reads a tuning task's computation from its name and arguments: kind, extents, arithmetic and traffic.
 //!
 //! Task names and argument lists of TVM 0.6 to 0.9 (`topi_nn_conv2d`, `conv2d_NCHWc.x86`, `dense_large_batch.gpu`, …).
 //! A task that is not known keeps its tensors' shapes; its arithmetic stays missing.
@@ -16,7 +16,7 @@ pub(super) struct Tensor {
     pub dtype: String,
 }
 
-/// What a task computes, and the attributes that its arguments name.
+/// A task's computation, and the attributes that its arguments name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Task {
     kind: &'static str,
@@ -63,7 +63,7 @@ fn layout(args: &[Value]) -> Option<&str> {
 }
 
 impl Task {
-    /// What the task `name` with these arguments computes; none if it is not known.
+    /// The computation of the task `name` with these arguments. `None` if it is not known.
     pub fn of_task(name: &str, args: &[Value]) -> Option<Self> {
         let tensors = tensors(args);
         let [data, weight, ..] = tensors.as_slice() else {
@@ -96,7 +96,7 @@ impl Task {
         row.out_channels = self.out_channels;
         row.loop_nest = Some(self.workload.loop_nest().collect());
         row.flops = self.workload.multiply_add_flops();
-        // Accumulators and outputs of these tasks are 4 bytes wide, whatever goes in.
+        // Accumulators and outputs of these tasks have 4 bytes, whatever the type of the inputs.
         let outputs = Dims::from(self.workload.output.as_slice()).elements();
         row.bytes_written = outputs.and_then(|n| n.checked_mul(4));
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// The runs at a path: the path itself if it is a file or a run's folder, else all run folders below it, by name.
 ///
 /// # Errors
-/// [`Error::NoRun`] if there is none; a folder cannot be read.
+/// Fails with [`Error::NoRun`] if there is none, or if a folder cannot be read.
 pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);

@@ -22,7 +22,7 @@ pub const MANIFEST_FORMAT: u64 = 1;
 const FIX: &str = "the rows in rows.csv do not depend on it: restore run.json from a copy, or \
                    move it away and use rows.csv by its path";
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -65,7 +65,7 @@ impl Counts {
     }
 }
 
-/// What a run is.
+/// The description of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunManifest {
     /// The format of this file, [`MANIFEST_FORMAT`].
@@ -78,26 +78,26 @@ pub struct RunManifest {
     pub created: Timestamp,
     /// When it finished or was interrupted.
     pub ended: Option<Timestamp>,
-    /// How far it has come.
+    /// Its progress.
     pub state: RunState,
     /// The command line, program first.
     pub command_line: Vec<String>,
-    /// What was to be done.
+    /// The plan of the run.
     pub plan: Value,
-    /// What decides which points there are, as a hash: runs of one plan, and its shards, have the same.
+    /// Hash of everything that decides the points: runs of one plan, and its shards, have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_hash: Option<String>,
-    /// Which part of the plan's points is this run's; all of them if there is none.
+    /// The run's part of the plan's points; without it, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// The machine and its state.
     pub environment: Value,
-    /// Versions of what was used, by name.
+    /// Versions of the software used, by name.
     pub versions: BTreeMap<String, String>,
-    /// What each import's outputs were compared with, by `import_key`.
+    /// The reference of each import's outputs, by `import_key`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub import_checks: BTreeMap<String, String>,
-    /// What its user calls it.
+    /// The user's label.
     #[serde(default, skip_serializing_if = "RunLabel::is_empty")]
     pub label: RunLabel,
     /// How its points ended.
@@ -107,7 +107,7 @@ pub struct RunManifest {
     pub stages_ns: BTreeMap<String, u64>,
 }
 
-/// What the user calls a run, to find it again. It decides nothing of what is measured.
+/// The user's label of a run, to find it again. It has no effect on the measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLabel {
     /// A name, usable wherever a run is named.
@@ -116,7 +116,7 @@ pub struct RunLabel {
     /// A remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Words to select runs by.
+    /// Tags to select runs by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
@@ -131,7 +131,7 @@ impl RunLabel {
 /// A part of a plan's points: of those numbered in the plan's order, every `count`-th, beginning with the `index`-th.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
-    /// Which one, from 1.
+    /// Its number, from 1.
     pub index: u32,
     /// Of how many.
     pub count: u32,

@@ -1,5 +1,5 @@
-//! A run's folder: `rows.csv` while it grows, `rows.parquet` with the same content when it is
-//! done, `run.json` with what the run is.
+//! A run's folder: `rows.csv` while it grows, `rows.parquet` with the same content at the end, and `run.json` with the
+//! run's description.
 
 mod find;
 mod manifest;

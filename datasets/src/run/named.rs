@@ -19,7 +19,7 @@ pub type Found = (PathBuf, Result<RunManifest>);
 /// The runs below `folder`, the newest first; those whose manifest cannot be read come last.
 ///
 /// # Errors
-/// [`Error::NoRun`] if there is none; a folder cannot be read.
+/// Fails with [`Error::NoRun`] if there is none, or if a folder cannot be read.
 pub fn all_runs(folder: &Path) -> Result<Vec<Found>> {
     if !folder.is_dir() {
         return Err(Error::NotFound {
@@ -41,7 +41,7 @@ pub fn all_runs(folder: &Path) -> Result<Vec<Found>> {
 /// that names no run stays a path, which reading it will say.
 ///
 /// # Errors
-/// `latest` or `latest~N` where there are not as many runs.
+/// Fails for `latest` or `latest~N` if there are too few runs.
 pub fn named_run(word: &Path, folder: &Path) -> Result<PathBuf> {
     let Some(name) = word.to_str().filter(|name| !name.contains('/')) else {
         return Ok(word.to_owned());
@@ -72,7 +72,7 @@ pub fn named_run(word: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(found.map_or_else(|| word.to_owned(), |(path, _)| path))
 }
 
-/// How many runs before the newest a word means.
+/// The number of runs before the newest that a word names.
 fn steps_back(word: &str) -> Option<usize> {
     match word.strip_prefix(LATEST)? {
         "" => Some(0),

@@ -88,7 +88,7 @@ fn write_csv<'a>(path: &Path, rows: impl Iterator<Item = &'a Row>) -> Result<()>
     })
 }
 
-/// The rows of a CSV file; none where there is no file.
+/// The rows of a CSV file. Empty if there is no file.
 fn rows_if_any(path: &Path) -> Result<Vec<Row>> {
     match path.exists() {
         true => CsvRows::open(path)?.collect(),
@@ -169,7 +169,7 @@ impl RunWriter {
     /// on behind them. Its Parquet file goes until it is finished again.
     ///
     /// # Errors
-    /// If there is no run, or a row other than a torn last one is damaged.
+    /// Fails if there is no run, or if a row other than a torn last one is damaged.
     pub fn reopen(folder: &Path) -> Result<Reopened> {
         let csv_path = folder.join(ROWS_CSV);
         let mut file = OpenOptions::new()

@@ -23,7 +23,7 @@ const SPARE_REGISTERS: i64 = 4;
 /// enough that a small working set still makes a loop of many steps.
 const READ_CHAINS: i64 = 12;
 
-/// What a kernel does.
+/// The work of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// Multiply and add.

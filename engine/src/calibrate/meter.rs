@@ -1,4 +1,4 @@
-//! Taking the time of a kernel that stands for a rate: the seam between what is measured and how.
+//! Times kernels that measure a rate. This is the seam between the choice of probes and the way of timing.
 //!
 //! [`TvmMeter`] builds, checks and times the kernels in this process, with the thread pool, the timer and the statistics
 //! of any operator. Nothing here is unknown code that could crash or hang, so no worker is needed.
@@ -22,11 +22,11 @@ use opdata::contract::Rate;
 pub struct Probe {
     /// Threads at work.
     pub threads: u32,
-    /// What they do.
+    /// Their work.
     pub work: Work,
 }
 
-/// What the threads do.
+/// The work of the threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Multiply and add in registers.
@@ -40,7 +40,7 @@ pub enum Work {
     },
 }
 
-/// What a probe gave.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeTimes {
     /// Times of one call.
@@ -64,7 +64,7 @@ impl From<ProbeTimes> for Rate {
 
 /// Measures probes; tests put a double in its place.
 pub trait Meter {
-    /// Bytes that a thread's set must be a multiple of.
+    /// Number of bytes that a thread's set must be a multiple of.
     fn step_bytes(&self) -> u64;
     /// Measures one probe.
     ///
@@ -80,7 +80,7 @@ pub struct TvmMeter {
     unit: VectorUnit,
     pool: Pool,
     interrupt: Interrupt,
-    /// Ones, as many as the largest set so far needed.
+    /// Ones, enough for the largest set so far.
     data: Option<Tensor>,
 }
 

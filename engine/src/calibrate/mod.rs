@@ -1,9 +1,9 @@
-//! What the machine can do at best: arithmetic, and reading from each level of its memory, by number of threads.
+//! The machine's peak rates: arithmetic, and reads from each level of its memory, by number of threads.
 //!
-//! `opcollect doctor --calibrate` measures it once. The result is kept for the machine ([`store`]), and runs record it
-//! in their environment. `oppredict` takes its hardware features from there. The kernels ([`kernels`]) take the path of
-//! any operator, so that a rate is what TVM's code can reach, not what a data sheet says. Which working set stands for
-//! which level is [`sets`]' to say; taking the time is behind [`Meter`]. Calibrating never changes a machine's name.
+//! `opcollect doctor --calibrate` measures them once. The result is kept for the machine ([`store`]), and runs record
+//! it in their environment. `oppredict` takes its hardware features from there. The kernels ([`kernels`]) are compiled
+//! like any operator, so a rate is what TVM's code can reach, not a data sheet's. [`sets`] chooses the working set for
+//! each level; [`Meter`] takes the times. Calibrating never changes a machine's name.
 
 mod clock;
 mod kernels;
@@ -44,9 +44,9 @@ pub enum CalibrateError {
     Wrong {
         /// The kernel.
         probe: Probe,
-        /// What it computed.
+        /// The computed result.
         found: f32,
-        /// What it should have.
+        /// The expected result.
         expected: f32,
     },
     /// There is nothing to measure.
@@ -84,7 +84,7 @@ pub fn timing(budget_ns: u64) -> TimingPolicy {
 /// Measures the rates at each number of threads.
 ///
 /// # Errors
-/// A kernel fails, there is no number of threads, or the user has asked to stop.
+/// Fails if a kernel fails, if there is no number of threads, or if the user asked to stop.
 pub fn measure(
     threads: &[u32],
     hierarchy: Hierarchy<'_>,

@@ -1,14 +1,14 @@
-//! Which working set lives in which level of the memory hierarchy: plain arithmetic on the machine's description.
+//! Chooses working sets for the levels of the memory hierarchy, by arithmetic on the machine's description.
 //!
-//! Sets are of one thread; those of all threads lie side by side. A level whose set could not be distinguished from the
-//! level above it is left out: what was not measured is missing, never guessed.
+//! Each thread has its own set; the sets are adjacent. A level whose set would be too similar to the level above is
+//! left out: its rate is missing, never guessed.
 
 use opdata::contract::{Cache, Level};
 
-/// How much larger than the level above a set must be to be read from its own.
+/// Minimum ratio of a set to the level above, so that it is read from its own level.
 const APART: u64 = 2;
-/// Most multiples of the second level in the third's set: half of a huge shared cache would only meet the neighbours'
-/// data.
+/// Maximum multiple of the second level in the third's set: half of a huge shared cache may be filled by other
+/// processes.
 const FAR: u64 = 8;
 /// Multiples of all last-level caches that make main memory's set, so that little of it is left from round to round.
 const BEYOND: u64 = 4;
@@ -16,7 +16,7 @@ const BEYOND: u64 = 4;
 const UNKNOWN_BYTES: u64 = 512 << 20;
 /// Share of the available memory that sets may take: 1 / this.
 const AVAILABLE_PART: u64 = 4;
-/// Most bytes of all sets together: sums of this many ones are still exact in `float32`, lane by lane.
+/// Maximum bytes of all sets together: sums of this number of ones are still exact in `float32`, lane by lane.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// The machine, as far as sets depend on it.
@@ -62,7 +62,7 @@ impl<'a> Hierarchy<'a> {
         sets
     }
 
-    /// Bytes of all threads' sets of main memory; none if there is too little memory for them.
+    /// Bytes of all threads' sets of main memory. `None` if there is too little memory for them.
     fn memory_bytes(self) -> Option<u64> {
         let last = self
             .caches

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use opdata::contract::{CALIBRATION_FORMAT, Calibration};
 
-/// What mends a file that cannot be used.
+/// How to replace a file that cannot be used.
 const AGAIN: &str = "`opcollect doctor --calibrate` writes it anew";
 
 /// Why a calibration could not be read or kept.
@@ -21,12 +21,12 @@ pub enum StoreError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file is no calibration.
+    /// The file is not a valid calibration.
     #[error("the calibration {} is damaged ({reason}); {AGAIN}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         reason: String,
     },
     /// The file is of another version of the program.

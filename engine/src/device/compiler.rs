@@ -9,7 +9,7 @@ use super::session::SimulatedRun;
 use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes, Target};
 
-/// The program of a candidate, by what it is known by.
+/// The program of a candidate, and its names.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
     /// The operator's function.
@@ -18,20 +18,20 @@ pub struct Program<'a> {
     pub hash: u64,
 }
 
-/// What a compiler made of a program.
+/// The result of compiling a program.
 #[derive(Debug)]
 pub struct CompiledKernel {
-    /// The kernel; none where it was compiled without being loaded.
+    /// The kernel. `None` if it was compiled without being loaded.
     pub kernel: Option<Kernel>,
-    /// What the stages took.
+    /// Durations of the stages.
     pub times: StageTimes,
     /// The kernels of the device in the order of its source; empty where the host runs everything.
     pub device_kernels: Vec<DeviceKernel>,
-    /// What a run takes by the device's simulator; none where kernels are timed.
+    /// The simulation of a run. `None` if kernels are timed.
     pub simulation: Option<Simulation>,
 }
 
-/// What the device's simulator says of a kernel. It is the same at every run, and complete after the first.
+/// A kernel's simulation. It is the same at every run, and complete after the first.
 #[derive(Clone)]
 pub struct Simulation(Arc<dyn Fn() -> SimulatedRun + Send + Sync>);
 
@@ -41,7 +41,7 @@ impl Simulation {
         Simulation(Arc::new(run))
     }
 
-    /// What a run takes.
+    /// The simulated run.
     pub fn run(&self) -> SimulatedRun {
         (self.0)()
     }
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Simulation {
     }
 }
 
-/// The compiler of a device, from scheduled functions on. Kernels are compiled on several threads at once.
+/// The compiler of a device, which takes scheduled functions. It compiles kernels on several threads at once.
 ///
 /// A device that TVM generates code for lowers by TVM's passes ([`Lowered`]). Another one brings a lowering of its own.
 pub trait KernelCompiler: Send + Sync {
@@ -69,8 +69,8 @@ pub trait KernelCompiler: Send + Sync {
     /// A function is refused.
     fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule>;
 
-    /// What computes the outputs that kernels of an operator are checked against, on the host. None where TVM
-    /// compiles them from the function in plain loops: only a device with other arithmetic has its own.
+    /// A kernel on the host that computes the expected outputs of an operator. `None` if TVM compiles it from the
+    /// function in plain loops: only a device with its own arithmetic has its own.
     ///
     /// # Errors
     /// The device's, in the value.
@@ -109,9 +109,9 @@ pub struct NotOnDevice(pub String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{compiler} did not end within {seconds} s; allow more with --compile-timeout")]
 pub struct TooLong {
-    /// Which compiler.
+    /// The compiler's name.
     pub compiler: &'static str,
-    /// What it was allowed.
+    /// Its time limit.
     pub seconds: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a point is measured at, beside its operator and its schedule.
+//! Conditions of a measurement, besides its operator and its schedule.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ pub struct Conditions {
     pub device: BTreeMap<String, String>,
 }
 
-/// A condition that only some device has, such as a clock that can be set.
+/// A condition that only some devices have, such as a clock that can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConditionInfo {
     /// Its name, as in `--condition NAME=VALUE`.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub about: &'static str,
     /// Its values; the first is the default.
     pub values: &'static [&'static str],
@@ -43,7 +43,7 @@ impl Conditions {
         }
     }
 
-    /// The conditions that a row was measured at; nothing if it does not say.
+    /// The conditions of a row's measurement. `None` if the row does not name them.
     pub fn of_row(row: &Row) -> Option<Conditions> {
         let mut at = Conditions::new(u32::try_from(row.threads?).ok()?, row.cache_state?);
         if let Some(target) = &row.target
@@ -55,7 +55,7 @@ impl Conditions {
         Some(at)
     }
 
-    /// The dictionary of a row's target as text, without the conditions that it was measured at.
+    /// The dictionary of a row's target as text, without the conditions of the measurement.
     pub fn dictionary_of_row(row: &Row) -> Option<String> {
         let text = row.target.as_ref()?.as_str();
         if !text.contains(IN_TARGET) {
@@ -82,7 +82,7 @@ impl Conditions {
         self.threads == other.threads && self.device == other.device
     }
 
-    /// In words, without the state of the caches: what a whole model is run at.
+    /// In words, without the state of the caches: the conditions of a whole-model run.
     pub fn without_cache(&self) -> String {
         let threads = units::plural(u64::from(self.threads), "thread");
         self.with_device_conditions(threads)

@@ -1,7 +1,7 @@
-//! Devices: what differs between kinds of hardware that operators are measured on.
+//! Devices: the code that differs between kinds of hardware.
 //!
-//! A [`Device`] is one folder here and one line of [`ALL`]: its targets, its schedule templates, its conditions and what
-//! it writes into rows. In the worker it opens a [`Session`], which holds what measuring on it needs: tensors, a clock,
+//! A [`Device`] is one folder here and one line of [`ALL`]: its targets, its schedule templates, its conditions and its
+//! columns of rows. In the worker it opens a [`Session`], which holds the resources of a measurement: tensors, a clock,
 //! caches, a reference kernel. Nothing outside its folder asks which device it is.
 
 mod compiler;
@@ -53,7 +53,7 @@ pub const ALL: &[DeviceRef] = &[
     DeviceRef(&tape::Tape),
 ];
 
-/// The machine that this program itself runs on.
+/// The machine that this program runs on.
 pub const HOST: DeviceRef = DeviceRef(&cpu::Cpu);
 
 /// A target that has a name but no device in this build.
@@ -61,9 +61,9 @@ pub const HOST: DeviceRef = DeviceRef(&cpu::Cpu);
 pub struct Planned {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub title: &'static str,
-    /// What is missing, as a clause.
+    /// The missing part, as a clause.
     pub lacks: &'static str,
 }
 
@@ -160,14 +160,14 @@ pub enum Sharing {
     SideBySide,
 }
 
-/// What was found of a device on this machine.
+/// A finding about a device on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at, in a word or two.
+    /// The subject, in a word or two.
     pub name: &'static str,
-    /// What was found, on one line.
+    /// The finding, on one line.
     pub finding: String,
-    /// What to do; none when all is well.
+    /// How to mend it. `None` if all is well.
     pub fix: Option<String>,
 }
 
@@ -196,7 +196,7 @@ pub trait DevicePlan: Sync {
     /// Its name: the kind of its targets, as in `--target llvm`.
     fn name(&self) -> &'static str;
 
-    /// What it is, in a few words.
+    /// A description in a few words.
     fn title(&self) -> &'static str;
 
     /// How rows call it.
@@ -242,13 +242,13 @@ pub trait DevicePlan: Sync {
     /// An option has a value that the compiler would not take, or would take for another.
     fn check(&self, target: &Target) -> Result<(), TargetProblem>;
 
-    /// The dictionary of a target on a machine: what kernels are compiled for, and the rows' column `target`.
+    /// The dictionary of a target on a machine: it configures the compiler, and rows have it in the column `target`.
     fn dictionary(&self, target: &Target, machine: &Environment) -> Value;
 
     /// A dictionary in words.
     fn describe_target(&self, dictionary: &Value) -> String;
 
-    /// The hardware of a machine that kernels run on, by name.
+    /// The name of the hardware that kernels run on.
     fn hardware(&self, machine: &Environment) -> String;
 
     /// The states of the caches that it can bring about.
@@ -259,7 +259,7 @@ pub trait DevicePlan: Sync {
         &[]
     }
 
-    /// What simulates kernels in place of measuring them, as a sentence; none for a device that is measured on.
+    /// A sentence on how kernels are simulated. `None` for a device that is measured.
     fn simulation(&self, _dictionary: &Value) -> Option<String> {
         None
     }
@@ -268,7 +268,7 @@ pub trait DevicePlan: Sync {
     fn fill_target(&self, row: &mut Row, dictionary: &Value);
 }
 
-/// The schedules that a device offers. The defaults are those of a device without templates.
+/// The schedules that a device offers. The defaults are for a device without templates.
 pub trait DeviceSchedules: Sync {
     /// The factors that its templates have, in the order in which they are listed.
     fn factors(&self) -> &'static [FactorInfo] {
@@ -279,7 +279,7 @@ pub trait DeviceSchedules: Sync {
     /// choices.
     ///
     /// # Errors
-    /// There is no such template, or no such knob.
+    /// Fails if there is no such template or knob.
     fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error> {
         Ok(choice)
     }
@@ -313,15 +313,15 @@ pub trait DeviceHost: Sync {
     /// The system refuses the bound.
     fn limit_memory(&self, mib: u64) -> std::io::Result<()>;
 
-    /// What this machine lacks for `purpose`, looked for before anything is imported or compiled.
+    /// Checks that this machine has everything for `purpose`, before anything is imported or compiled.
     ///
     /// # Errors
-    /// What is missing, and how to get it.
+    /// Names the missing part, and how to get it.
     fn check_machine(&self, _target: &Target, _purpose: Purpose) -> Result<(), TargetProblem> {
         Ok(())
     }
 
-    /// What `doctor` has to say of it on this machine.
+    /// Findings for `doctor` about this machine.
     fn findings(&self) -> Vec<Finding> {
         Vec::new()
     }
@@ -329,7 +329,7 @@ pub trait DeviceHost: Sync {
     /// Serves as a process that compiles for a worker, until its standard input ends: `opcollect worker DEVICE ARGUMENTS`.
     ///
     /// # Errors
-    /// The device has no such compiler, or it is not installed.
+    /// Fails if the device has no such compiler, or if it is not installed.
     fn serve_compiler(&self, _arguments: &[OsString]) -> anyhow::Result<()> {
         anyhow::bail!("this device compiles in its workers")
     }
@@ -345,11 +345,11 @@ pub trait DeviceHost: Sync {
     /// Begins to compile, or to measure, in this process.
     ///
     /// # Errors
-    /// TVM cannot be loaded, knows no such target, or the device is not here.
+    /// Fails if TVM cannot be loaded, if it does not know the target, or if the device is missing.
     fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>>;
 }
 
-/// A kind of hardware: what plans for it, and what opens it.
+/// A kind of hardware: its planning, its schedules and its sessions.
 pub trait Device: DevicePlan + DeviceSchedules + DeviceHost {}
 
 impl<D: DevicePlan + DeviceSchedules + DeviceHost> Device for D {}

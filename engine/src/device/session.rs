@@ -18,7 +18,7 @@ use crate::measure::timer::WallMarks;
 use crate::measure::{CacheControl, Marks, Timer};
 use crate::schedule::{Choice, Templates};
 
-/// What kernels are made for.
+/// The use of the kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -29,20 +29,20 @@ pub enum Purpose {
     Compile,
 }
 
-/// What a session is opened with.
+/// Arguments for opening a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opening {
-    /// The device's dictionary of the target: what kernels are compiled for.
+    /// The device's dictionary of the target, for the compiler.
     pub dictionary: Value,
-    /// Most threads that a kernel is run with.
+    /// Maximum number of threads of a kernel.
     pub max_threads: usize,
-    /// What kernels are made for.
+    /// The use of the kernels.
     pub purpose: Purpose,
     /// Longest time that a compiler beside TVM may take for one kernel.
     pub compile_limit: Duration,
     /// Where source and machine code of device kernels are kept, if they are.
     pub keep_kernels: Option<PathBuf>,
-    /// Which of the device's units is measured on ([`super::Device::units`]).
+    /// Number of the device's unit to measure on ([`super::Device::units`]).
     pub unit: u32,
     /// The servers of another machine, if it is measured on one.
     pub remote: Option<RemoteAddress>,
@@ -74,14 +74,14 @@ pub struct DeviceState {
     pub clock_mhz: Option<u32>,
     /// Temperature of its chip.
     pub temperature_c: Option<u32>,
-    /// What holds its clock back, joined with `;`, or `none`.
+    /// Reasons for a reduced clock, joined with `;`, or `none`.
     pub held_back_by: Option<String>,
     /// Samples since the state was last asked whose calls could not all be queued before the device began.
     #[serde(default)]
     pub late_samples: Option<u64>,
 }
 
-/// What a simulator says of a run of a kernel.
+/// A simulator's results for a run of a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimulatedRun {
     /// Time of the run, nanoseconds.
@@ -94,7 +94,7 @@ pub struct SimulatedRun {
     pub bytes_read: u64,
     /// Bytes that it writes.
     pub bytes_written: u64,
-    /// What limits the run, in a word.
+    /// The resource that limits the run, in a word.
     pub limit: String,
     /// Parts of the operator that the device does not do; the time does not hold them.
     #[serde(default)]
@@ -109,7 +109,7 @@ pub struct SimulatedRun {
 pub struct Approximation {
     /// Simulated time of the run, nanoseconds.
     pub device_ns: f64,
-    /// What the device did for each of its operators, by function.
+    /// The device's work for each of its operators, by function.
     pub layers: Vec<(String, Value)>,
 }
 
@@ -131,11 +131,11 @@ pub type OpenCounters = Box<dyn Fn(&CounterRequest) -> Opened>;
 /// Whether each of some tensors equals its counterpart, found where they lie; `false` also if that cannot be found.
 pub type AreEqual = Box<dyn Fn(&[Tensor], &[Tensor]) -> tvm_bridge::Result<bool>>;
 
-/// A device that is compiled for, or measured on, in this process.
+/// A device opened in this process, for compiling or for measuring.
 pub trait Session {
-    /// What kernels are compiled for.
+    /// The target that kernels are compiled for.
     fn target(&self) -> &Target;
-    /// What compiles the kernels whose outputs others are compared with: they run in this process.
+    /// The target of the kernels that compute expected outputs: they run in this process.
     fn plain_target(&self) -> &Target {
         self.target().host()
     }
@@ -146,7 +146,7 @@ pub trait Session {
     fn start(&self, linked: Linked, kernels: &[KernelModule]) -> anyhow::Result<VirtualMachine> {
         Ok(linked.start(kernels, self.target(), self.tensors())?)
     }
-    /// The server that kernels run on, if that is another machine.
+    /// The server that kernels run on, if it is another machine.
     fn server(&self) -> Option<String> {
         None
     }
@@ -154,7 +154,7 @@ pub trait Session {
     fn watches(&self) -> bool {
         self.tensors().session.is_none()
     }
-    /// What compiles its kernels, on any thread.
+    /// The compiler of its kernels, for use on any thread.
     fn compiler(&self) -> Arc<dyn KernelCompiler>;
     /// Its schedule templates for the target.
     fn templates(&self) -> Box<dyn Templates>;
@@ -166,14 +166,15 @@ pub trait Session {
     /// # Errors
     /// TVM's.
     fn release(&self) -> tvm_bridge::Result<()>;
-    /// The processors of this machine that kernels may run on, as the kernel numbers them; none where they run elsewhere.
+    /// Numbers of this machine's processors that kernels may run on, as the operating system counts them. Empty if they
+    /// run elsewhere.
     fn processors(&self) -> &[usize] {
         &[]
     }
-    /// Brings the device into the state that a point is measured at: threads, and conditions of its own.
+    /// Sets the conditions of a measurement: threads, and conditions of the device's own.
     ///
     /// # Errors
-    /// The device has no such state.
+    /// Fails if the device does not have these conditions.
     fn prepare(&self, at: &Conditions) -> tvm_bridge::Result<()>;
     /// Time of a fixed piece of work now, over its usual time under the conditions that were prepared, at least 1. It
     /// shows interference on the device.
@@ -191,7 +192,7 @@ pub trait Session {
     }
     /// Ends the process if what failed was the device and not the work alone: nothing would run on it any more.
     fn after_failure(&mut self) {}
-    /// What compares outputs where they lie, if copying them to this machine takes long.
+    /// Compares outputs on the device, if copying them to this machine takes long.
     fn equality(&self) -> Option<AreEqual> {
         None
     }
@@ -205,7 +206,7 @@ pub trait Session {
         kernel: Kernel<'_>,
         at: &Conditions,
     ) -> (&mut dyn Timer, CacheControl<'_>);
-    /// What the device did in the whole model that ran last, if it computes with numbers of its own.
+    /// The device's approximation in the last whole-model run, if it computes with numbers of its own.
     fn approximation(&self) -> Option<Approximation> {
         None
     }
@@ -218,8 +219,8 @@ pub trait Session {
     fn calibrate(&self, _on: bool) -> bool {
         false
     }
-    /// What opens the counters of a kernel's calls, for the threads that exist then. It opens none where kernels do not
-    /// run on threads of this machine, unless the device has counters of its own.
+    /// Opens the counters of a kernel's calls, for the threads that exist then. It opens none where kernels do not run
+    /// on threads of this machine, unless the device has counters of its own.
     fn counters(&self) -> OpenCounters {
         match self.tensors().is_host() {
             true => Box::new(|request| counters::open(request, Side::Host)),
@@ -228,7 +229,7 @@ pub trait Session {
     }
     /// The clock for a whole model under conditions that were prepared.
     fn model_clock(&mut self, at: &Conditions) -> &mut dyn Timer;
-    /// What notes when the operators of a whole model begin and end.
+    /// Records when the operators of a whole model begin and end.
     ///
     /// # Errors
     /// The device's.

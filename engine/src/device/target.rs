@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::DeviceRef;
 
-/// What to compile for, as it was asked for.
+/// The target of a compilation, as the user wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct Target {
@@ -42,11 +42,11 @@ pub struct TargetOption {
     pub name: &'static str,
     /// Whether it takes one value or several with commas between them.
     pub arity: OptionArity,
-    /// What stands for the value in help, e.g. `NAME`.
+    /// Placeholder of the value in help, e.g. `NAME`.
     pub value: &'static str,
 }
 
-/// How many values an option takes.
+/// Number of values that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionArity {
     /// One.
@@ -59,9 +59,9 @@ pub enum OptionArity {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {next}")]
 pub struct TargetProblem {
-    /// What is wrong.
+    /// Description of the fault.
     pub problem: String,
-    /// What to do.
+    /// How to mend it.
     pub next: String,
 }
 
@@ -82,7 +82,7 @@ impl Target {
     /// Reads the options behind a device's name. What the compiler thinks of their values is [`Device::check`]'s to say.
     ///
     /// # Errors
-    /// A word is no option of the device, or an option is given twice.
+    /// Fails if a word is not an option of the device, or if an option is given twice.
     pub fn parse<'a>(
         device: DeviceRef,
         words: impl Iterator<Item = &'a str>,
@@ -121,12 +121,12 @@ impl Target {
         self.device.dictionary(self, machine)
     }
 
-    /// Whether an option says which hardware it is for.
+    /// Whether an option selects the hardware.
     pub fn names_hardware(&self) -> bool {
         self.options.values().any(Value::is_string)
     }
 
-    /// The values of an option; none if it was not given.
+    /// The values of an option; empty if it was not given.
     pub fn values(&self, option: &str) -> Vec<&str> {
         match self.options.get(option) {
             Some(Value::String(value)) => vec![value],

@@ -26,8 +26,8 @@ pub(super) fn read(root: &Root) -> Vec<Cache> {
         .collect()
 }
 
-/// The lowest level of cache that all of these processors share, as in `L3`; `none` if there is none; nothing where the system
-/// does not say.
+/// The lowest level of cache that all of these processors share, as in `L3`; `none` if they share none. `None` if the
+/// system does not report it.
 pub fn shared_cache(root: &Root, processors: &[usize]) -> Option<String> {
     let first = processors.first()?;
     let folder = format!("sys/devices/system/cpu/cpu{first}/cache");

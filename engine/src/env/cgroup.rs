@@ -1,8 +1,8 @@
-//! The control groups that this process is in, where containers and services have their limits.
+//! The control groups of this process, which hold the limits of containers and services.
 
 use super::Root;
 
-/// Which interface a group has.
+/// The interface version of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     /// A hierarchy for each controller.
@@ -54,14 +54,14 @@ pub(super) fn groups(root: &Root, controller: &str) -> Vec<Group> {
     groups
 }
 
-/// Bytes of memory that the groups allow; none for no limit.
+/// Memory limit of the groups, bytes. `None` without a limit.
 pub(super) fn memory_limit_bytes(root: &Root) -> Option<u64> {
     /// Without a limit, version 1 gives the largest number of whole pages.
     const UNLIMITED: u64 = 1 << 62;
     let limits = groups(root, "memory").into_iter().filter_map(|group| {
         let path = &group.path;
         match group.version {
-            // `max` is no number.
+            // `max` is not a number.
             Version::Two => root.number::<u64>(&format!("sys/fs/cgroup/{path}/memory.max")),
             Version::One => root.number(&format!(
                 "sys/fs/cgroup/memory/{path}/memory.limit_in_bytes"

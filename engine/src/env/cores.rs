@@ -1,4 +1,4 @@
-//! How many cores there are, and how many this process may use.
+//! Number of cores, and how many this process may use.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub struct Cores {
     pub online: u32,
     /// Physical cores among them, where the topology is known.
     pub physical: Option<u32>,
-    /// Numbers of the cores this process may run on.
+    /// Numbers of the cores that this process may run on.
     pub affinity: Vec<u32>,
     /// Cores' worth of time the control group allows.
     pub quota: Option<f64>,
@@ -34,8 +34,8 @@ impl Cores {
         }
     }
 
-    /// Cores this process can keep busy at once: those of its affinity, but no more than its
-    /// quota rounded up; at least 1.
+    /// Number of cores that this process can keep busy: those of its affinity, but no more than its quota rounded up;
+    /// at least 1.
     pub fn usable(&self) -> u32 {
         let by_affinity = match self.affinity.len() as u32 {
             0 => self.online,
@@ -48,7 +48,7 @@ impl Cores {
     }
 }
 
-/// `0-3,8` → 0, 1, 2, 3, 8. What is no number or range is left out.
+/// `0-3,8` → 0, 1, 2, 3, 8. Other text is left out.
 pub(super) fn parse_list(text: &str) -> Vec<u32> {
     text.trim()
         .split(',')
@@ -77,7 +77,7 @@ fn physical(root: &Root, online: &[u32]) -> Option<u32> {
         .map(|cores| cores.len() as u32)
 }
 
-/// The cores the kernel lets this process run on.
+/// The cores that the kernel lets this process run on.
 fn affinity() -> Vec<u32> {
     // SAFETY: cpu_set_t is a plain bit mask, for which all zeroes is a valid value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -113,7 +113,7 @@ fn quota_v2(root: &Root, folder: &str) -> Option<f64> {
 }
 
 fn quota_v1(root: &Root, folder: &str) -> Option<f64> {
-    // −1 stands for no limit.
+    // −1 means that there is no limit.
     let quota: f64 = root.number(&format!("{folder}/cpu.cfs_quota_us"))?;
     ratio(quota, root.number(&format!("{folder}/cpu.cfs_period_us"))?)
 }

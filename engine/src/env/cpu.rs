@@ -54,7 +54,7 @@ fn is_of_another(text: &str, arch: &str) -> bool {
     }
 }
 
-/// What is known of an emulator's processor.
+/// The description of an emulator's processor.
 pub(super) fn emulated() -> Cpu {
     Cpu {
         name: Some(format!("an emulated {} processor", std::env::consts::ARCH)),

@@ -1,4 +1,4 @@
-//! The commit of the checkout that a path lies in, read from `.git` without starting git.
+//! The commit of a path's checkout, read from `.git` without starting git.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The environment of a run: what machine, in what state, with what software.
+//! The environment of a run: the machine, its state and its software.
 //!
 //! [`capture`] reads `/proc` and `/sys` once; everything it cannot read is `None`, as
 //! containers and virtual machines hide much. [`Machine::hash`] names the machine, so that rows of
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use opdata::contract::{ENVIRONMENT_FORMAT, Environment, Machine, Software, State};
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
-/// The name of the processor; none where the kernel does not say.
+/// The name of the processor. `None` if the kernel does not report it.
 pub fn cpu_name(root: &Root) -> Option<String> {
     cpu::read(root).name
 }

@@ -1,5 +1,5 @@
-//! Whether hardware counters can be read, tried by opening one: CPU cycles of this process in user
-//! mode, the least that `perf_event_open(2)` can be asked for.
+//! Whether hardware counters can be read. The test opens one: CPU cycles of this process in user mode, the smallest
+//! request of `perf_event_open(2)`.
 
 use opdata::contract::Pmu;
 

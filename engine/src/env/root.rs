@@ -1,5 +1,4 @@
-//! The folder under which `/proc` and `/sys` are looked for: the file system's root, or a made-up
-//! one in tests.
+//! The folder that contains `/proc` and `/sys`: the file system's root, or a folder made by a test.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +38,7 @@ impl Root {
         self.line(relative)?.parse().ok()
     }
 
-    /// Names in a folder, sorted; none if it cannot be read.
+    /// Names in a folder, sorted. Empty if it cannot be read.
     pub(super) fn names(&self, relative: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(relative)).into_iter().flatten();
         let mut names: Vec<String> = entries

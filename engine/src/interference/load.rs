@@ -1,10 +1,10 @@
-//! What else the machine was doing: the share of CPU time that other processes took in a stretch of time.
+//! Load by other processes: their share of CPU time over an interval.
 //!
 //! Read from `/proc/stat`, whose clock ticks are 10 ms long on most systems: of a short stretch nothing can be said.
 
 use std::time::Duration;
 
-/// Fewest ticks of all cores together that a share is made of: of 25, one tick is 4 %.
+/// Minimum number of ticks of all cores together for a share: of 25, one tick is 4 %.
 const MIN_TICKS: u64 = 25;
 
 /// The beginning of a stretch of time.
@@ -18,7 +18,7 @@ pub struct LoadMeter {
 struct CpuTimes {
     /// Ticks of all cores.
     total: u64,
-    /// Those of them that were spent working, by whatever process, or that a hypervisor took away.
+    /// Ticks in which a process ran, or that the hypervisor took.
     busy: u64,
     /// Time that this process worked.
     own: Duration,

@@ -22,7 +22,7 @@ const BETWEEN_READINGS: Duration = Duration::from_millis(5);
 
 /// Something that can be timed on a device that tells how disturbed it is.
 pub trait Watched {
-    /// What fails.
+    /// The error of a failing call.
     type Error;
 
     /// Time of this many calls.

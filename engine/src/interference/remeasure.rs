@@ -17,7 +17,7 @@ impl<T> Default for Best<T> {
 }
 
 impl<T> Best<T> {
-    /// Adds a result with its interference relative to what is tolerated: up to 1 it is good enough. Returns whether it was.
+    /// Adds a result with its interference relative to the bound: up to 1 it is good enough. Returns whether it was.
     pub fn add(&mut self, relative: f64, result: T) -> bool {
         if self.0.as_ref().is_none_or(|(best, _)| relative < *best) {
             self.0 = Some((relative, result));
@@ -41,7 +41,7 @@ pub fn relative(slowdown: f64) -> f64 {
     (slowdown - 1.0) / (opdata::contract::interference::SLOWDOWN_BOUND - 1.0)
 }
 
-/// How long measuring again may take: a multiple of the time that the first measurements took.
+/// The re-measure budget: a multiple of the time that the first measurements took.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     times: f64,
@@ -99,7 +99,7 @@ pub fn until_quiet<T, E>(
 mod tests {
     use super::*;
 
-    /// What is kept of attempts with these interferences (`None` fails), and how many are made of them.
+    /// The result kept of attempts with these interferences (`None` fails), and the number of attempts.
     fn kept(attempts: &[Option<f64>], extra: usize) -> (Option<f64>, usize) {
         let mut left = attempts.iter();
         let measure = || left.next().copied().flatten().ok_or(());

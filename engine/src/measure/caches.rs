@@ -15,7 +15,8 @@ pub trait Place {
 pub enum CacheControl<'a> {
     /// Calls repeat on the same arguments, which stay where the last call left them.
     Repeat,
-    /// Calls take turns on copies of weights and outputs, so that as much passes between two uses of one as in the model.
+    /// Calls alternate between copies of weights and outputs, so that as much traffic passes between two uses of a copy
+    /// as in the model.
     Rotate {
         /// Puts activations where the operators around leave them, before every sample, which is a single call then.
         /// None where they stay where the last call left them.

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use serde::{Deserialize, Deserializer, Serialize};
 use tvm_bridge::{DType, Tensor};
 
-/// How far an output may be from its reference.
+/// Tolerated difference between an output and its reference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
     /// Relative to the reference's element.
@@ -49,7 +49,7 @@ impl Tolerance {
     }
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Largest absolute difference; infinite where one side alone is.
@@ -162,7 +162,7 @@ impl<F: Fn(&[u8], &mut [f64])> Elements<'_, F> {
         self.bytes.len() / self.size
     }
 
-    /// Puts the elements from `first` on into a block; returns those that there are.
+    /// Copies the elements from `first` on into a block; returns those that exist.
     fn block<'b>(&self, first: usize, block: &'b mut [f64; BLOCK]) -> &'b [f64] {
         let bytes = self.bytes_of_block(first);
         let values = &mut block[..bytes.len() / self.size];
@@ -170,7 +170,7 @@ impl<F: Fn(&[u8], &mut [f64])> Elements<'_, F> {
         values
     }
 
-    /// Bytes of the elements from `first` on, of a block at most.
+    /// Bytes of the elements from `first` on, at most one block.
     fn bytes_of_block(&self, first: usize) -> &[u8] {
         let last = self.count().min(first + BLOCK);
         &self.bytes[first.min(last) * self.size..last * self.size]
@@ -232,8 +232,8 @@ fn compare_elements<F: Fn(&[u8], &mut [f64])>(
     result
 }
 
-/// The largest finite absolute value of a block; 0 if there is none. Maxima of lanes, which the compiler vectorises, unlike one
-/// over all values.
+/// The largest finite absolute value of a block; 0 if there is none. It takes maxima of lanes, which the compiler
+/// vectorises, unlike one maximum over all values.
 fn largest_finite(block: &[f64]) -> f64 {
     const LANES: usize = 8;
     let larger = |largest: f64, value: f64| {

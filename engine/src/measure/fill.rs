@@ -13,7 +13,7 @@ use tvm_bridge::{DType, Device, Tensor};
 /// A tensor of `shape` with made-up values; `stream` distinguishes the tensors that share a seed.
 ///
 /// # Errors
-/// There is no memory for it, or the bounds of the fill are not in order.
+/// Fails if there is no memory for it, or if the bounds of the fill are not in order.
 pub fn filled(
     shape: &[u64],
     dtype: DType,
@@ -119,7 +119,7 @@ fn write(tensor: &mut Tensor, mut next: impl FnMut() -> f64) {
     }
 }
 
-/// The nearest binary16 value; the largest finite one for what lies beyond.
+/// The nearest binary16 value; beyond the range, the largest finite one.
 fn half(value: f64) -> f16 {
     f16::from_f64(value.clamp(f16::MIN.into(), f16::MAX.into()))
 }

@@ -15,7 +15,7 @@ use crate::stats::{Nanos, Samples, StopReason, Timing, collect};
 
 /// Shortest sample worth taking: a thousand times the clock's resolution.
 pub(crate) const MIN_SAMPLE: Duration = Duration::from_micros(50);
-/// Most calls in one sample.
+/// Maximum number of calls in one sample.
 const MAX_NUMBER: u32 = 10_000;
 /// Warm-up ends early once it has taken this long: the caches are as warm as they get.
 const WARM_UP_LIMIT: Duration = Duration::from_millis(200);
@@ -50,7 +50,7 @@ impl Taken {
         })
     }
 
-    /// What all samples took together, by their median.
+    /// Estimated duration of all samples, from their median.
     pub fn duration(&self) -> Duration {
         let calls = self.samples.len() as f64 * f64::from(self.number);
         self.median().mul_f64(calls)
@@ -60,7 +60,7 @@ impl Taken {
 /// A limit beyond which a kernel is not worth its samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pruned {
-    /// What the kernel's first run took.
+    /// Duration of the kernel's first run.
     pub first: Duration,
     /// Runs that take longer than this are pruned.
     pub limit: Duration,
@@ -78,7 +78,7 @@ pub fn time_calls<E>(
     around_calls(number, run, |calls| timer.time(number, calls))
 }
 
-/// What `time` makes of `number` calls of `run`.
+/// The result of `time` for `number` calls of `run`.
 fn around_calls<T, E>(
     number: u32,
     mut run: impl FnMut() -> Result<(), E>,
@@ -160,7 +160,7 @@ pub fn take<E: From<tvm_bridge::Error>>(
     })
 }
 
-/// What is known before the first sample.
+/// The state before the first sample.
 pub(crate) struct Warm {
     /// Calls so far.
     pub warmup: u32,
@@ -168,8 +168,8 @@ pub(crate) struct Warm {
     pub number: u32,
 }
 
-/// Warms up by calls, one at a time, of what has taken `first` in its first run. A sample takes `least_sample` at least, unless the
-/// policy says how many calls it has.
+/// Warms up by single calls of a kernel whose first run took `first`. A sample takes at least `least_sample`, unless
+/// the policy sets the number of its calls.
 pub(crate) fn warm_up<E>(
     policy: TimingPolicy,
     first: Duration,
@@ -271,7 +271,7 @@ mod tests {
         let mut timer = ScriptedTimer::new([9_000, 8_000, 5_000, 6_000, 7_000]);
         let (taken, calls) = sampled(&mut timer, None);
         let taken = taken.unwrap();
-        // The fastest of the first and the two warm-up runs fills 50 µs seven times over.
+        // The fastest of the first and the two warm-up runs fits seven times into 50 µs.
         assert_eq!((taken.warmup, taken.number), (2, 7));
         assert_eq!(calls, 2 + 3 * 7);
         let times: Vec<f64> = taken.samples.times().map(Nanos::get).collect();

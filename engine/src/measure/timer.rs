@@ -1,8 +1,8 @@
-//! The clocks that calls of a kernel are timed with.
+//! The clocks that time calls of a kernel.
 
 use std::time::{Duration, Instant};
 
-/// Notes moments of a run, cheaply; what lies between them is read when the run is over.
+/// Records moments of a run, cheaply; the intervals are read after the run.
 pub trait Marks {
     /// Notes the present moment; on a device with a queue, that at which it has done what was started before.
     fn mark(&mut self);
@@ -21,7 +21,7 @@ pub trait Timer {
     }
 }
 
-/// The monotonic clock of the machine that this program runs on.
+/// The monotonic clock of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WallClock;
 

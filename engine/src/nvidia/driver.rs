@@ -1,4 +1,4 @@
-//! What NVIDIA's driver says of itself and of the GPUs, without CUDA's runtime and without TVM.
+//! NVIDIA's driver and its description of the GPUs, without CUDA's runtime and without TVM.
 //!
 //! It is asked once a process, and only where a target or `doctor` is about GPUs.
 
@@ -15,7 +15,7 @@ pub(crate) struct Gpu {
     pub name: String,
     /// Compute capability times ten.
     pub capability: u32,
-    /// Its multiprocessors; of a slice those of the slice.
+    /// Its multiprocessors; for a slice, those of the slice.
     pub multiprocessors: u32,
     /// Its place on the PCI bus, by which NVML knows it.
     pub bus_id: CString,
@@ -38,7 +38,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// The first GPU, how many there are like it, and the names of the others, which nothing is measured on.
+    /// The first GPU, the number of equal ones, and the names of the others, which are not used.
     pub fn words(&self) -> String {
         let alike = self.like_the_first();
         let mut words = self.gpus[0].name.clone();
@@ -53,7 +53,7 @@ impl Driver {
         }
     }
 
-    /// Numbers of the GPUs that rows of the first one may be mixed with.
+    /// Numbers of the GPUs that are equal to the first one, so that their rows may be mixed.
     pub fn like_the_first(&self) -> Vec<u32> {
         let key = |gpu: &Gpu| (gpu.name.clone(), gpu.capability);
         let alike = |(_, gpu): &(u32, &Gpu)| key(gpu) == key(&self.gpus[0]);
@@ -68,8 +68,8 @@ impl Driver {
 /// Variable that says which GPUs a process sees, and in which order.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Makes the GPU of this number, among those that the process sees, the only one that it sees: for the driver, CUDA's
-/// runtime and TVM. To be called before any of them is asked.
+/// Makes one GPU, by its number among those visible to the process, the only visible one: for the driver, CUDA's
+/// runtime and TVM. Call it before any of them is used.
 pub(crate) fn choose(number: u32) {
     let listed = std::env::var(VISIBLE).ok();
     // SAFETY: a worker calls this while it is set up, before it starts a thread or loads a library that does.
@@ -101,7 +101,7 @@ const NEEDED: i32 = 13;
 /// The first driver for it.
 pub(crate) const NEEDED_DRIVER: u32 = 580;
 
-/// What the driver says; the same answer for the whole process.
+/// The driver; the same answer for the whole process.
 pub(crate) fn driver() -> &'static Result<Driver, NoGpu> {
     static ASKED: OnceLock<Result<Driver, NoGpu>> = OnceLock::new();
     ASKED.get_or_init(ask)

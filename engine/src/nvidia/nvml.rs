@@ -24,9 +24,9 @@ pub(crate) struct State {
     pub held_back: Option<u64>,
 }
 
-/// What holds a clock back that would be higher under the same work: `nvmlClocksEventReasons` of NVML's documentation.
-/// A GPU counts as undisturbed if it is idle, if its user set its clocks, or if it works at its power limit all the
-/// time.
+/// Reasons for a reduced clock that would be higher under the same work: `nvmlClocksEventReasons` of NVML's
+/// documentation. A GPU counts as undisturbed if it is idle, if its user set its clocks, or if it works at its power
+/// limit all the time.
 const REASONS: [(u64, &str); 4] = [
     (0x08, "hardware slowdown"),
     (0x20, "software thermal slowdown"),
@@ -35,14 +35,14 @@ const REASONS: [(u64, &str); 4] = [
 ];
 
 impl State {
-    /// What holds the clock back, in words.
+    /// The reasons for the reduced clock, in words.
     pub fn reasons(&self) -> Vec<&'static str> {
         let bits = self.held_back.unwrap_or(0);
         let active = REASONS.iter().filter(|(bit, _)| bits & bit != 0);
         active.map(|(_, words)| *words).collect()
     }
 
-    /// What holds the clock back as rows say it: the words, separated by semicolons, or `none`.
+    /// The reasons for a reduced clock as rows have them: the words, separated by semicolons, or `none`.
     pub fn held_back_by(&self) -> Option<String> {
         self.held_back.map(|_| match &self.reasons()[..] {
             [] => "none".to_owned(),
@@ -75,7 +75,7 @@ pub(crate) enum NoNvml {
     /// The library is not there, or does not know the GPU.
     #[error("there is no NVML (libnvidia-ml.so.1)")]
     NotThere,
-    /// The process sees a slice of the board (MIG): its clock, temperature and energy are those of the whole board.
+    /// The process sees a slice of the board (MIG): clock, temperature and energy are those of the whole board.
     #[error("the GPU is a slice of a board (MIG), and NVML tells of the whole board alone")]
     Slice,
 }
@@ -100,17 +100,17 @@ impl Nvml {
     /// For the first GPU that the process sees.
     ///
     /// # Errors
-    /// Why there is none, or that the library is not there.
+    /// Fails if the library is missing, or says why there is none.
     pub fn of_first() -> Result<Nvml, String> {
         let driver = driver().as_ref().map_err(NoGpu::to_string)?;
         Nvml::of(&driver.gpus[0].bus_id).map_err(|none| none.to_string())
     }
 
-    /// For the GPU at a place of the PCI bus as CUDA's runtime names it. By its place, because the library numbers all GPUs
-    /// and CUDA those that the process may see.
+    /// For the GPU at a position of the PCI bus as CUDA's runtime names it. The position identifies it, because the
+    /// library numbers all GPUs and CUDA only the visible ones.
     ///
     /// # Errors
-    /// There is no library, it does not know the GPU, or the GPU is split into slices.
+    /// Fails if there is no library, if it does not know the GPU, or if the GPU is split into slices.
     pub fn of(bus_id: &std::ffi::CStr) -> Result<Nvml, NoNvml> {
         let nvml = Nvml::of_board(bus_id).ok_or(NoNvml::NotThere)?;
         match nvml.is_split() {
@@ -157,7 +157,7 @@ impl Nvml {
         }
     }
 
-    /// Energy of the board since the driver was loaded, in millijoules; none where the GPU has no meter (before Volta).
+    /// Energy of the board since the driver was loaded, in millijoules. `None` if the GPU has no meter (before Volta).
     pub fn energy_mj(&self) -> Option<u64> {
         let mut energy = 0;
         // SAFETY: the handle is the library's, and what is written to is valid.

@@ -1,4 +1,4 @@
-//! The files of an import that a worker reads, by what is in them and not by where they lie.
+//! The files of an import that a worker reads, named by their content instead of their path.
 //!
 //! The parent says in its setup which module it means ([`ContentId`]). Whoever starts the worker makes sure that the
 //! files are where the worker runs. A child on this machine gets their folder, a worker elsewhere gets copies. A worker
@@ -20,7 +20,7 @@ pub const PARAMETERS: &str = "params.bin";
 /// Reference inputs and outputs that came with the model.
 pub const REFERENCES: &str = "refs.bin";
 
-/// What is in a file: its SHA-256 in hexadecimal digits.
+/// A file's content: its SHA-256 in hexadecimal digits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContentId(String);
@@ -61,7 +61,7 @@ impl Contents {
         }
     }
 
-    /// The files in the folder that this process was started with; those of the working folder if it names none.
+    /// The files in the folder that this process was started with; by default those of the working folder.
     pub fn of_environment() -> Contents {
         let folder = std::env::var_os(Contents::VARIABLE);
         Contents::in_folder(folder.as_deref().unwrap_or(OsStr::new(".")))

@@ -34,7 +34,7 @@ use crate::measure::counters::request::CounterRequest;
 use crate::measure::sampling::Taken;
 use crate::schedule::{Choice, ScheduleSpec, Space};
 
-/// What the worker is to do.
+/// A request to the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
@@ -48,9 +48,9 @@ pub enum Request {
     /// Build kernels. Answered by [`Reply::Started`] and [`Reply::Built`], [`Reply::Duplicate`] or [`Reply::Refused`] for each, then
     /// [`Reply::AllBuilt`].
     Build {
-        /// What to build.
+        /// The kernels to build.
         kernels: Vec<KernelSpec>,
-        /// Threads to build on.
+        /// Number of threads to build on.
         jobs: usize,
     },
     /// Check and time a kernel that was built. Answered by [`Reply::Measured`] or [`Reply::Refused`].
@@ -66,11 +66,11 @@ pub enum Request {
     DropWholeModel,
     /// Time the whole model. Answered by [`Reply::WholeModelMeasured`] or [`Reply::Refused`].
     MeasureWholeModel {
-        /// What to run it at; the caches are as the model leaves them.
+        /// The conditions of the run; the caches are as the model leaves them.
         at: Conditions,
         /// How to time.
         policy: TimingPolicy,
-        /// Which samples count.
+        /// The samples that count.
         counting: Counting,
     },
     /// Profile the whole model. Answered by [`Reply::WholeModelProfiled`] or [`Reply::Refused`].
@@ -79,27 +79,27 @@ pub enum Request {
     SideBySide(SideBySideOrder),
 }
 
-/// What a worker needs before anything else.
+/// The settings that a worker needs first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// The module with the operators' functions.
     pub module: ContentId,
-    /// What is measured on.
+    /// The device to measure on.
     pub device: DeviceRef,
     /// The device's dictionary of the target.
     pub target: serde_json::Value,
-    /// Most threads that a kernel will be run with.
+    /// Maximum number of threads of a kernel.
     pub max_threads: usize,
     /// Seed of argument data and schedules.
     pub seed: u64,
-    /// Most statements of a lowered kernel that are worth compiling.
+    /// Maximum number of statements of a lowered kernel; larger ones are not compiled.
     pub max_statements: u64,
-    /// Most memory the process may use, in MiB.
+    /// Maximum memory of the process, in MiB.
     pub memory_limit_mib: u64,
-    /// What kernels are made for.
+    /// The use of the kernels.
     #[serde(default)]
     pub purpose: Purpose,
-    /// What is counted of each kernel, in calls that are not timed.
+    /// The counters to read for each kernel, in calls that are not timed.
     #[serde(default)]
     pub counters: CounterRequest,
     /// Longest time that one kernel may take to compile, in nanoseconds.
@@ -107,7 +107,7 @@ pub struct Setup {
     /// Where source and machine code of device kernels are kept, if they are.
     #[serde(default)]
     pub keep_kernels: Option<PathBuf>,
-    /// Which of the device's units the worker measures on.
+    /// Number of the device's unit to measure on.
     #[serde(default)]
     pub unit: u32,
     /// The servers of another machine, if it is measured on one.
@@ -119,7 +119,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// What the device's session is opened with.
+    /// Arguments for opening the device's session.
     pub fn opening(&self) -> Opening {
         /// A compiler beside TVM has less time than the whole build, so that the worker outlives it.
         const SHARE: u64 = 4;
@@ -137,7 +137,7 @@ impl Setup {
     }
 }
 
-/// How many bytes pass in the model between two uses of an operator's memory.
+/// Bytes of traffic in the model between two uses of an operator's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reuse {
     /// Bytes of weights between two uses of one of the operator's; 0 without weights.
@@ -157,9 +157,9 @@ pub struct KernelSpec {
     pub schedule_spec: ScheduleSpec,
     /// Its arguments, outputs last.
     pub arguments: Vec<Argument>,
-    /// What the model reads and writes between two uses of its memory.
+    /// The model's traffic between two uses of its memory.
     pub reuse: Reuse,
-    /// Terms in an element's sum: what the check's tolerance depends on.
+    /// Number of terms in an element's sum, on which the check's tolerance depends.
     pub reduction_length: u64,
 }
 
@@ -168,7 +168,7 @@ pub struct KernelSpec {
 pub struct MeasureSpec {
     /// The kernel.
     pub id: u64,
-    /// What to measure it at.
+    /// The conditions of the measurement.
     pub at: Conditions,
     /// How to time.
     pub policy: TimingPolicy,
@@ -181,12 +181,12 @@ pub struct MeasureSpec {
 pub struct WholeModelSpec {
     /// The model's graph.
     pub graph: Graph,
-    /// Threads to build on.
+    /// Number of threads to build on.
     pub jobs: usize,
     /// Schedules of operators by function; the default one of each that is not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub schedules: BTreeMap<String, ScheduleSpec>,
-    /// What is written of it, if anything.
+    /// Files to write of it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export: Option<Export>,
     /// Whether the tasks of its parallel loops can be recorded: a profile needs it, at the price of one more call a loop.
@@ -203,13 +203,13 @@ pub struct Export {
     pub module: Option<PathBuf>,
 }
 
-/// What the worker has to say.
+/// An answer of the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
     /// Loaded.
     Ready,
-    /// What the operators asked for offer.
+    /// The schedule spaces of the requested operators.
     Spaces {
         /// Their spaces, in the order of the request.
         spaces: Vec<Space>,
@@ -228,7 +228,7 @@ pub enum Reply {
         /// The earlier one.
         of: u64,
     },
-    /// Something asked for cannot be done; the worker goes on.
+    /// The worker cannot do what was requested, and goes on.
     Refused {
         /// The kernel, if it was about one.
         id: Option<u64>,
@@ -247,7 +247,7 @@ pub enum Reply {
     WholeModelMeasured(WholeModelMeasured),
     /// Times of the whole model's calls.
     WholeModelProfiled(Box<Profiled>),
-    /// What was done with calls of models that run at the same time.
+    /// The result of running calls of models at the same time.
     SideBySide(SideBySideDone),
 }
 
@@ -256,7 +256,7 @@ pub enum Reply {
 pub struct Built {
     /// The kernel.
     pub id: u64,
-    /// Which schedule it got.
+    /// The schedule that it got.
     pub choice: Choice,
     /// The schedule's trace, which rebuilds it.
     pub trace: serde_json::Value,
@@ -275,14 +275,14 @@ pub struct Built {
     pub device_kernels: Vec<DeviceKernel>,
 }
 
-/// What measuring a point gave.
+/// The result of measuring a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The kernel.
     pub id: u64,
     /// How its output compares with that of the operator in plain loops.
     pub comparison: Comparison,
-    /// The samples; none if the output is wrong.
+    /// The samples. `None` if the output is wrong.
     pub taken: Option<Taken>,
     /// The reference kernel's time around the point over its best: 1 on a quiet machine.
     pub slowdown: f64,
@@ -292,13 +292,13 @@ pub struct Measured {
     /// How the device said that it was right after the samples, if it says so.
     #[serde(default)]
     pub state: Option<DeviceState>,
-    /// What the device's simulator says, where nothing was timed.
+    /// The simulation, if nothing was timed.
     #[serde(default)]
     pub simulated: Option<SimulatedRun>,
-    /// What was counted, in calls of its own; none if nothing was to be.
+    /// The counts, from calls of their own. `None` if none were requested.
     #[serde(default)]
     pub counted: Option<Box<Counted>>,
-    /// The server that it was measured on, if that is not this machine.
+    /// The server of the measurement, if it is not this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Where the worker's time went.
@@ -328,11 +328,11 @@ pub struct Spent {
 pub struct WholeModelReady {
     /// How its outputs compare with the reference (the worst of them).
     pub comparison: Comparison,
-    /// What they were compared with.
+    /// The reference that they were compared with.
     pub checked_against: String,
     /// Wall time of building, in nanoseconds.
     pub build_ns: u64,
-    /// How far the device's own arithmetic is from the model's; none where it has none.
+    /// Agreement of the device's own arithmetic with the model's. `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<Agreement>,
 }
@@ -340,9 +340,9 @@ pub struct WholeModelReady {
 /// How a model that a device computes with numbers of its own compares with the model in floating point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// Seeded inputs that both were run on; the device's scales were chosen on the first.
+    /// Number of seeded inputs that both were run on; the device's scales were chosen on the first.
     pub inputs: u64,
-    /// Inputs for which the largest element of the first output is the same; none where that is no vector.
+    /// Number of inputs for which the largest element of the first output is the same. `None` if that is not a vector.
     pub top1: Option<u64>,
     /// Cosine between the outputs, the least over the inputs.
     pub least_cosine: f64,
@@ -353,13 +353,13 @@ pub struct Agreement {
     pub elements: u64,
     /// Simulated time of one run on the device, nanoseconds; what its host computes is not in it.
     pub device_ns: f64,
-    /// What the device did for each of its operators, in the device's own form.
+    /// The device's work for each of its operators, in the device's own form.
     pub layers: Vec<serde_json::Value>,
-    /// Calls of operators that the device does no part of, or not all.
+    /// Calls of operators that run partly or wholly off the device.
     pub cpu_side: Vec<String>,
 }
 
-/// Which samples of a whole model count.
+/// The samples of a whole model that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counting {

@@ -1,4 +1,4 @@
-//! Profiles of a whole model: what is asked of a worker, and what it recorded.
+//! Profiles of a whole model: the request to a worker, and its record.
 //!
 //! Calls of a run are always the same, so what is known of them is sent once ([`ProfiledCall`]) and each run brings its
 //! times alone. Times are in nanoseconds since the profile began.
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::measure::counters::Counter;
 use crate::measure::counters::request::CounterRequest;
 
-/// Which runs of a long job are recorded: `skip_first` runs, then `repeat` cycles of `wait` runs without the instrument,
-/// `warmup` runs with it that are dropped, and `active` runs that are kept.
+/// The runs of a long job that are recorded: `skip_first` runs, then `repeat` cycles of `wait` runs without the
+/// instrument, `warmup` runs with it that are dropped, and `active` runs that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepSchedule {
     /// Runs before the first cycle.
@@ -24,20 +24,20 @@ pub struct StepSchedule {
     pub repeat: u32,
 }
 
-/// What to profile.
+/// A request for a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSpec {
-    /// Threads to run on.
+    /// Number of threads.
     pub threads: usize,
-    /// Which runs are recorded.
+    /// The runs that are recorded.
     pub schedule: StepSchedule,
     /// Time for the runs that show what watching costs, in nanoseconds.
     pub overhead_budget_ns: u64,
-    /// What to count of each call, in runs of their own.
+    /// The counters to read for each call, in runs of their own.
     pub counters: CounterRequest,
 }
 
-/// What was recorded.
+/// The recorded profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profiled {
     /// The calls of a run in the order in which they begin.
@@ -46,7 +46,7 @@ pub struct Profiled {
     pub cycles: Vec<ProfiledCycle>,
     /// Runs without the instrument and with it, taking turns, in nanoseconds.
     pub pairs: Vec<(f64, f64)>,
-    /// What was counted.
+    /// The counts.
     pub counts: Vec<CallCounts>,
     /// Bytes of all storages that the machine allocates in a run.
     pub storage_bytes: u64,
@@ -54,7 +54,7 @@ pub struct Profiled {
     pub slowdown: f64,
 }
 
-/// What is known of a call, in every run.
+/// Facts about a call that are equal in every run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfiledCall {
     /// The function that is called.
@@ -82,14 +82,14 @@ pub struct ProfiledArgument {
     pub input: Option<usize>,
 }
 
-/// What one counter said of the calls.
+/// The counts of one counter, by call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallCounts {
-    /// The source that the counter is of.
+    /// The counter's source.
     pub source: String,
     /// The counter.
     pub counter: Counter,
-    /// Each call's own count in one run, without the calls inside it, in the order of the calls; or why there is none.
+    /// Each call's own count in one run, without nested calls, in the order of the calls; or why there is none.
     pub of_calls: Result<Vec<f64>, String>,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{ContentId, WholeModelReady, WholeModelSpec};
 use crate::schedule::{ScheduleSpec, Space};
 
-/// What is to be done with calls of models that run at the same time.
+/// A request to run calls of models at the same time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum SideBySideOrder {
@@ -30,15 +30,15 @@ pub enum SideBySideOrder {
     },
 }
 
-/// What was done.
+/// The result of such a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "done", rename_all = "snake_case")]
 pub enum SideBySideDone {
     /// The models are there, in order.
     Loaded {
-        /// What is known of each.
+        /// Facts about each model.
         models: Vec<ModelLoaded>,
-        /// The processors that kernels may run on, as the kernel numbers them.
+        /// Numbers of the processors that kernels may run on, as the operating system counts them.
         processors: Vec<usize>,
     },
     /// Times of the ways.
@@ -135,7 +135,7 @@ pub struct GroupMember {
     pub call: CallRef,
     /// The processors of its threads, as the kernel numbers them.
     pub processors: Vec<usize>,
-    /// Its schedule; that of the model's own kernel if there is none.
+    /// Its schedule. `None` for that of the model's own kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleSpec>,
 }

@@ -114,7 +114,7 @@ impl Transport for ChildProcess {
 impl ChildProcess {
     /// How the worker ended; it is killed if it only closed its pipes.
     fn ended(&mut self) -> WorkerError {
-        // A crashing process closes its pipes a moment before it can be waited for.
+        // A crashing process closes its pipes shortly before it can be waited for.
         const GRACE: Duration = Duration::from_millis(500);
         const STEP: Duration = Duration::from_millis(5);
         let mut waited = Duration::ZERO;
@@ -162,7 +162,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// What the log behind `start` says of the end: its last line that is not part of a stack trace.
+/// The message at the end of the log after `start`: its last line that is not part of a stack trace.
 fn last_words(log: &Path, start: u64) -> Option<String> {
     const TAIL_BYTES: usize = 16 << 10;
     let text = std::fs::read(log).ok()?;
@@ -192,7 +192,7 @@ fn cause(text: &str) -> Option<String> {
     })
 }
 
-/// Whether a line is one of a stack trace, or of what stands around one, as Rust, the C++ library and TVM print them.
+/// Whether a line is part of a stack trace, or of the text around one, as Rust, the C++ library and TVM print them.
 fn is_trace(line: &str) -> bool {
     const BEGINNINGS: [&str; 9] = [
         "File \"",

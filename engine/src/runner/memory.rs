@@ -1,4 +1,4 @@
-//! What is known to need more memory than a worker may use, before anything is built.
+//! Refuses operators that need more memory than a worker may use, before anything is built.
 //!
 //! A worker that meets its limit is killed by its own runtime in the middle of an allocation, with a stack trace for last
 //! words. These are lower bounds: what passes can still be too large.
@@ -70,7 +70,7 @@ fn elements(shape: &[u64]) -> u64 {
         .fold(1, |product, &n| product.saturating_mul(n))
 }
 
-/// Bytes of a tensor; none for an element type that is not known here.
+/// Bytes of a tensor; 0 for an unknown element type.
 fn bytes(shape: &[u64], dtype: &str) -> u64 {
     let element = dtype.parse::<DType>().map_or(0, |d| d.bytes() as u64);
     elements(shape).saturating_mul(element)

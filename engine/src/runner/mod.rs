@@ -1,9 +1,9 @@
-//! The parent's side of measuring: keeps workers alive and turns whatever happens to them into outcomes of single points.
+//! The parent's side of measuring: keeps workers alive and turns their failures into outcomes of single points.
 //!
-//! A kernel can crash, hang or eat memory. So it runs in a worker ([`crate::worker`]), and such a kernel costs its own
-//! row and a restart, never the run. [`Supervisor`] sorts out who was to blame, over a [`Transport`] to one worker;
+//! A kernel can crash, hang or exhaust memory. So it runs in a worker ([`crate::worker`]), and such a kernel costs its
+//! own row and a restart, never the run. [`Supervisor`] finds the kernel to blame, over a [`Transport`] to one worker;
 //! [`WorkerPool`] hands points to several. Workers are child processes ([`ChildLauncher`]), started with exec, because
-//! TVM's thread pool does not survive a fork; another way to reach them is another [`Launch`].
+//! TVM's thread pool does not survive a fork. Another way to reach them is another [`Launch`].
 
 mod child;
 mod memory;
@@ -111,24 +111,24 @@ pub trait Runner {
 
 /// Points to measure, decided one at a time, so that what was measured can decide what comes next.
 pub trait PointQueue {
-    /// The next point, or nothing if there is none now. It is asked again after the next [`PointQueue::done`].
+    /// The next point. `None` if there is none now; it is asked again after the next [`PointQueue::done`].
     fn next(&mut self) -> Option<MeasureSpec>;
 
-    /// What became of the oldest point that was handed out and has no result yet. Results come in the order of the
-    /// points, however many are measured at once.
+    /// The result of the oldest point without one. Results come in the order of the points, also when several are
+    /// measured at once.
     fn done(&mut self, result: Result<Measured, Failure>);
 }
 
-/// What a runner is to work with.
+/// Settings of a runner.
 #[derive(Debug, Clone)]
 pub struct RunnerOrder {
-    /// What its workers load; the factory fills in which module.
+    /// Settings of its workers; the factory adds the module.
     pub setup: Setup,
     /// Folder with the files that workers read. A factory whose workers are on another machine sends them there.
     pub contents: PathBuf,
-    /// What they may use.
+    /// Limits of its workers.
     pub policy: WorkerPolicy,
-    /// Threads to build on.
+    /// Number of threads to build on.
     pub jobs: usize,
     /// The unit of each worker, one at least; the workers measure at the same time and must not disturb each other.
     pub units: Vec<u32>,

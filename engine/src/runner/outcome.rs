@@ -1,4 +1,4 @@
-//! What becomes of kernels and points: built, a duplicate, or a failure with its status and reason.
+//! Outcomes of kernels and points: built, a duplicate, or a failure with its status and reason.
 
 use opdata::Status;
 
@@ -49,7 +49,7 @@ impl From<&WorkerError> for Failure {
     }
 }
 
-/// What a build came to.
+/// The outcome of a build.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Made {
     /// A kernel.

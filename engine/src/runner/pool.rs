@@ -29,7 +29,7 @@ pub struct WorkerPool {
 }
 
 impl WorkerPool {
-    /// A pool of as many workers as `order` asks for; each is launched when it is first needed.
+    /// A pool of the number of workers in `order`; each is launched when it is first needed.
     pub fn new(launch: Arc<dyn Launch>, order: RunnerOrder) -> WorkerPool {
         let supervisor = |unit: u32| {
             let mut order = order.clone();

@@ -1,4 +1,4 @@
-//! Keeps one worker alive and turns whatever happens to it into outcomes of single points.
+//! Keeps one worker alive and turns its failures into outcomes of single points.
 //!
 //! A kernel that crashes or hangs its worker costs its own point: the worker is started anew and goes on with the rest.
 //! When several builds were under way at a crash, each is tried again alone, so that the blame falls on the right one.
@@ -66,7 +66,7 @@ impl Supervisor {
         timeout: Duration,
         stop: fn(&Interrupt) -> bool,
     ) -> Result<Reply, WorkerError> {
-        /// How long a wish to stop may go unnoticed.
+        /// Interval at which a request to stop is looked for.
         const GLANCE: Duration = Duration::from_millis(100);
         let deadline = Instant::now() + timeout;
         loop {
@@ -101,8 +101,8 @@ impl Supervisor {
         self.held.clear();
     }
 
-    /// Builds on `jobs` threads until all is done or the worker is lost; returns the kernels that were under way then,
-    /// with what happened.
+    /// Builds on `jobs` threads until all is done or the worker is lost. Returns the kernels being built at its loss,
+    /// with the reason.
     fn build_round(
         &mut self,
         pending: &mut BTreeMap<u64, KernelSpec>,

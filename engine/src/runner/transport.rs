@@ -68,10 +68,10 @@ pub enum WorkerError {
         /// How, and its last words.
         how: String,
     },
-    /// The worker said something that is no reply.
+    /// The worker sent a line that is not a reply.
     #[error("a worker said what cannot be understood: {line}")]
     Garbled {
-        /// What it said.
+        /// The line.
         line: String,
     },
     /// No worker can be started.
@@ -139,7 +139,7 @@ impl LineChannel {
 
 #[cfg(test)]
 mod tests {
-    //! A second transport, over a socket: what a board or another machine would be reached by.
+    //! A second transport, over a socket: a board or another machine could be reached by it.
 
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! What was chosen for an operator: a template and its knobs, open to the templates of any device.
+//! The chosen schedule of an operator: a template and its knobs, open to the templates of any device.
 
 use opdata::Decisions;
 use opdata::contract::knobs::Algorithm;
@@ -25,7 +25,7 @@ impl Choice {
     pub const UNSCHEDULED: &'static str = "unscheduled";
     /// Template of a sample of MetaSchedule's space.
     pub const SAMPLED: &'static str = "sampled";
-    /// Template of what a recorded trace says.
+    /// Name of the template for a recorded trace.
     pub const RECORDED: &'static str = "recorded";
     /// Template of a convolution by another algorithm than the direct one.
     pub const CONVOLUTION: &'static str = "convolution";
@@ -35,12 +35,12 @@ impl Choice {
         Choice::bare(Choice::UNSCHEDULED)
     }
 
-    /// What a recorded trace says.
+    /// The choice for a recorded trace.
     pub fn recorded() -> Choice {
         Choice::bare(Choice::RECORDED)
     }
 
-    /// A sample of MetaSchedule's space, and how many were refused before it; none is no knob.
+    /// A sample of MetaSchedule's space, and the number of samples refused before it; 0 adds no knob.
     pub fn sampled(decisions: &Decisions, refused: u64) -> Choice {
         let mut choice = Choice::new(Choice::SAMPLED, decisions);
         if refused > 0 {
@@ -69,7 +69,7 @@ impl Choice {
         serde_json::from_value(Value::Object(self.knobs.clone()))
     }
 
-    /// Whether it is none of a device's templates: as written, sampled or recorded.
+    /// Whether it has no template of a device: as written, sampled or recorded.
     pub fn is_without_template(&self) -> bool {
         [Self::UNSCHEDULED, Self::SAMPLED, Self::RECORDED].contains(&self.template.as_str())
     }
@@ -93,7 +93,7 @@ impl Choice {
 pub struct Scheduled {
     /// The schedule, with its trace.
     pub schedule: Schedule,
-    /// What was chosen.
+    /// The chosen schedule.
     pub choice: Choice,
 }
 

@@ -36,7 +36,7 @@ pub const ALGORITHM: &str = "algorithm";
 pub struct FactorInfo {
     /// The factor.
     pub factor: Factor,
-    /// What it decides, in a few words.
+    /// Its effect, in a few words.
     pub about: &'static str,
 }
 

@@ -1,8 +1,9 @@
 //! Schedules: how an operator's loops are tiled, ordered, vectorised and parallelised, whatever the device.
 //!
 //! A device brings [`Templates`]; [`default_schedule`] tries them from the most to the least specific, so that every
-//! operator gets a good schedule from its structure alone. Which one was taken, with what knobs, is a [`Choice`] and ends
-//! in the dataset. Structure is read from the TensorIR itself ([`tvm_bridge::inspect`]), never from operator names.
+//! operator gets a good schedule from its structure alone. The template taken and its knobs are a [`Choice`], which is
+//! recorded in the dataset. Structure is read from the TensorIR itself ([`tvm_bridge::inspect`]), never from operator
+//! names.
 //!
 //! | module | for |
 //! | --- | --- |

@@ -1,8 +1,8 @@
-//! A block of a schedule together with what it looks like.
+//! A block of a schedule with its description.
 
 use tvm_bridge::{Block, BlockInfo, Result, Schedule};
 
-/// A block with what it looks like.
+/// A block with its description.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub block: Block,

@@ -8,7 +8,7 @@ use tvm_bridge::inspect::IterKind;
 use tvm_bridge::schedule::{Block, Loop};
 use tvm_bridge::{PrimFunc, Result, Schedule};
 
-/// Which threads run it.
+/// The threads that run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
     /// The caller's alone, as where several kernels are built at once.

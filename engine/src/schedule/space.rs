@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::choice::Choice;
 use super::factor::{Factor, FactorValue};
 
-/// What can be varied of an operator's schedule.
+/// The schedule space of an operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Space {
     /// The default schedule: the value of every factor that is not varied.
     pub base: Choice,
     /// The factors with their values; each dimension contains the base's own value.
     pub dimensions: Vec<Dimension>,
-    /// What the device checks combinations against (extents of loops, …), in a form of its own.
+    /// Sizes that the device checks combinations against (extents of loops, …), in its own form.
     pub shape: Value,
 }
 
@@ -44,7 +44,7 @@ impl Space {
         }
     }
 
-    /// The same, with what the device checks combinations against.
+    /// The same, with the sizes that the device checks combinations against.
     ///
     /// # Errors
     /// The shape has no JSON form.
@@ -56,7 +56,8 @@ impl Space {
         Ok(Space::new(base, dimensions, serde_json::to_value(shape)?))
     }
 
-    /// What the device checks combinations against, as [`Space::with_shape`] was given it; nothing for a single schedule.
+    /// The sizes that the device checks combinations against, as passed to [`Space::with_shape`]. `None` for a single
+    /// schedule.
     ///
     /// # Errors
     /// It is of another device, or another version of this program.

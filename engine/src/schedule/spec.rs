@@ -1,8 +1,8 @@
 //! Schedule specs: what a kernel's schedule is to be, and making it.
 //!
 //! A schedule spec is decided before anything is compiled, and names the schedule for good. It is the default, knobs of
-//! the template space, a sample of MetaSchedule's space by its seed, or a recorded trace. It is what a point's identity
-//! is made of.
+//! the template space, a sample of MetaSchedule's space by its seed, or a recorded trace. A point's identity is
+//! computed from it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,11 @@ use super::choice::{Choice, Scheduled};
 use super::space::Space;
 use super::template::{Templates, default_schedule, plain, with_choice};
 
-/// What a schedule is to be.
+/// The specification of a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "space", rename_all = "snake_case")]
 pub enum ScheduleSpec {
-    /// What the operator's structure suggests.
+    /// The default schedule for the operator's structure.
     Default,
     /// Knobs of the template space.
     Template {
@@ -76,7 +76,7 @@ impl Scheduler {
         }
     }
 
-    /// What can be varied of the default schedule of `function`.
+    /// The space around the default schedule of `function`.
     ///
     /// # Errors
     /// TVM's.
@@ -117,7 +117,7 @@ impl Scheduler {
                 Ok(Scheduled { schedule, choice })
             }
             ScheduleSpec::Trace { trace } => {
-                // Nothing is applied to the loops that the operator came with: they are measured as they are.
+                // The operator's own loops are measured without any transformation.
                 let schedule = if *trace == as_is() {
                     Schedule::new(function, self.seed)?
                 } else {

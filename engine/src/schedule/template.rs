@@ -13,7 +13,7 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
     /// if there are no more. A schedule that does not fit the operator is an error, and the next one is tried.
     fn suggest(&self, schedule: &Schedule, attempt: usize) -> Option<Result<Choice>>;
 
-    /// The program that a choice starts from, where it is another algorithm than the operator library's.
+    /// The program that a choice starts from, if its algorithm is not the operator library's.
     ///
     /// # Errors
     /// The algorithm does not compute the operator.
@@ -24,10 +24,10 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
     /// Transforms a fresh schedule by the knobs of one of the templates; returns what was done in the end.
     ///
     /// # Errors
-    /// There is no such template, or its knobs do not fit the operator.
+    /// Fails if there is no such template, or if its knobs do not fit the operator.
     fn apply(&self, schedule: &Schedule, choice: &Choice) -> Result<Choice>;
 
-    /// What can be varied of the operator's default schedule.
+    /// The space around the operator's default schedule.
     ///
     /// # Errors
     /// TVM's.

@@ -1,4 +1,5 @@
-//! What client and server say before TVM's protocol begins: magic number, key and options, each bounded in size and time.
+//! Messages of client and server before TVM's protocol begins: magic number, key and options, each bounded in size and
+//! time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,14 +9,14 @@ use tvm_bridge::rpc::{MAGIC, MISMATCH};
 
 /// Longest wait for a client's greeting.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Most bytes of a key with its options.
+/// Maximum bytes of a key with its options.
 const MOST_BYTES: usize = 1024;
 
 /// A client who said the right key.
 #[derive(Debug)]
 pub(super) struct Client {
     pub stream: TcpStream,
-    /// How long a session it asks for, seconds.
+    /// Requested duration of a session, seconds.
     pub seconds: Option<f64>,
 }
 
@@ -75,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// What the server makes of these bytes.
+    /// Parses a greeting.
     fn greeted(bytes: &[u8]) -> Result<Option<f64>, String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,8 +1,8 @@
 //! `opcollect serve-device`: this machine as a server of TVM's RPC, for clients that measure on it.
 //!
-//! [`Server`] listens, registers with a tracker and greets clients ([`greeting`]). It gives each session a process of its
-//! own ([`session`]), bounded in time, memory and what it may do ([`sandbox`]). The server itself runs nothing that a
-//! client sends, and goes on whatever becomes of a session.
+//! [`Server`] listens, registers with a tracker and greets clients ([`greeting`]). It gives each session a process of
+//! its own ([`session`]), with limits on time, memory and permissions ([`sandbox`]). The server itself runs no code of
+//! a client, and survives the failure of any session.
 
 mod greeting;
 mod sandbox;
@@ -51,7 +51,7 @@ pub struct ServeRequest {
     pub allow: Vec<IpAddr>,
     /// Longest session.
     pub session_limit: Duration,
-    /// Most memory of a session, MiB.
+    /// Maximum memory of a session, MiB.
     pub memory_mib: u64,
     /// Sessions to serve before it ends; no bound if none.
     pub sessions: Option<u64>,
@@ -65,7 +65,7 @@ pub struct Server<'a> {
     listener: TcpListener,
     address: SocketAddr,
     tracker: Option<Tracker>,
-    /// What the next client must say.
+    /// The key that the next client must send.
     match_key: String,
     offers: u64,
     log: &'a mut dyn FnMut(&str),
@@ -221,7 +221,7 @@ impl<'a> Server<'a> {
             return Ok(());
         };
         let key = &self.request.key;
-        // Without a host the tracker takes the address that this connection comes from.
+        // Without a host the tracker uses the address of this connection.
         let own = self.address.ip();
         let own = (!own.is_unspecified()).then(|| own.to_string());
         let tracker = match &mut self.tracker {

@@ -1,11 +1,11 @@
-//! What a session's process may do: compute in its memory, and read and write files. An uploaded kernel is machine code, so
-//! the kernel of the system keeps it from starting programs and processes and from opening connections.
+//! Permissions of a session's process: it may compute in its memory, and read and write files. An uploaded kernel is
+//! machine code, so the operating system keeps it from starting programs and processes and from opening connections.
 
 use std::io::{Error, Result};
 
-/// Most open files.
+/// Maximum number of open files.
 const MOST_FILES: u64 = 256;
-/// Most bytes of a file: a library with the code of a large model.
+/// Maximum bytes of a file: a library with the code of a large model.
 const MOST_FILE_BYTES: u64 = 1 << 30;
 
 /// Bounds this process for good.
@@ -63,7 +63,7 @@ const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xC000_00B7;
 
-/// Calls that a kernel has no use for.
+/// System calls that a kernel does not need.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_execve,
@@ -85,11 +85,11 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_bpf,
 ];
 
-/// Lets forbidden calls, and a clone that is no thread, fail with EPERM, by a filter of the system's (seccomp).
+/// Makes forbidden calls, and a clone that is not a thread, fail with EPERM, by a seccomp filter.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn forbid() -> Result<()> {
     use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W};
-    /// Places in what a filter sees of a call (`struct seccomp_data`).
+    /// Offsets in the filter's view of a call (`struct seccomp_data`).
     const NUMBER: u32 = 0;
     const ARCH: u32 = 4;
     const FIRST_ARGUMENT: u32 = 16;

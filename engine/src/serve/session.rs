@@ -25,7 +25,7 @@ pub const SESSION: &str = "session";
 /// Variable with the most memory of a session, MiB.
 const MEMORY: &str = "OPBENCH_SESSION_MIB";
 
-/// What a session may take.
+/// Limits of a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub time: Duration,

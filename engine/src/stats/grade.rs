@@ -12,7 +12,7 @@
 
 use opdata::Quality;
 
-/// What a grade is made of.
+/// The inputs of a grade.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GradeInput {
     /// Half the interval's width over the median ([`super::Summary::relative_half_width`]).

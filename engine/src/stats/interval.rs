@@ -1,10 +1,9 @@
 //! Distribution-free confidence interval of the median, from order statistics.
 //!
-//! For independent samples the number that fall below the true median is Binomial(n, 1/2). So the
-//! interval between the l-th smallest and the l-th largest covers it with probability 1 − 2·P(B ≤ l
-//! − 1), whatever the distribution (Conover, *Practical Nonparametric Statistics*, 3rd ed., §3.2).
-//! Hoefler & Belli recommend it for timings ("Scientific Benchmarking of Parallel Computing
-//! Systems", SC'15, rule 5). Ties only widen the coverage.
+//! For independent samples the number below the true median is Binomial(n, 1/2). So the interval between the l-th
+//! smallest and the l-th largest covers it with probability 1 − 2·P(B ≤ l − 1), whatever the distribution (Conover,
+//! *Practical Nonparametric Statistics*, 3rd ed., §3.2). Hoefler & Belli recommend it for timings ("Scientific
+//! Benchmarking of Parallel Computing Systems", SC'15, rule 5). Ties only widen the coverage.
 
 use super::{Nanos, median_of_sorted};
 
@@ -15,8 +14,8 @@ pub const CI_LEVEL: f64 = 0.95;
 /// probability 1 − 2/2⁶ = 96.9 %, that of 5 only with 93.8 %.
 pub const MIN_FOR_INTERVAL: usize = 6;
 
-/// Above this many samples the exact binomial sum would start from a number below the smallest
-/// float (2⁻¹⁰²²), so the normal approximation takes over. There the two agree to one rank.
+/// Above this number of samples the exact binomial sum would start from a number below the smallest float (2⁻¹⁰²²), so
+/// the normal approximation takes over. There the two agree to one rank.
 const EXACT_LIMIT: usize = 1000;
 
 /// An interval for the median and the level it holds.

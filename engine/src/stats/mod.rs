@@ -78,7 +78,7 @@ impl From<std::time::Duration> for Nanos {
     }
 }
 
-/// What can be wrong with timing numbers.
+/// Faults of timing numbers.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum StatsError {
     /// A duration that is NaN, infinite or negative: the clock or the arithmetic is broken.
@@ -87,7 +87,7 @@ pub enum StatsError {
         /// The number as it came.
         value: f64,
     },
-    /// A summary of nothing was asked for.
+    /// There are no samples to summarise.
     #[error("no sample was taken, so there is nothing to summarise")]
     NoSamples,
 }
@@ -107,7 +107,7 @@ impl Samples {
         self.0.push(sample);
     }
 
-    /// How many were taken.
+    /// Number of samples.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -129,7 +129,7 @@ impl Samples {
         sorted
     }
 
-    /// The summary; an error when there is no sample.
+    /// The summary. Fails if there is no sample.
     pub fn summary(&self) -> Result<Summary, StatsError> {
         if self.0.is_empty() {
             return Err(StatsError::NoSamples);
@@ -159,8 +159,8 @@ impl Samples {
         })
     }
 
-    /// How far the second half's median lies from the first half's, relative to the first
-    /// (0.02 = 2 % slower); `None` with fewer than 8 samples, where halves say nothing.
+    /// Relative difference of the second half's median to the first half's (0.02 = 2 % slower). `None` with fewer than
+    /// 8 samples, because halves are then too small.
     fn drift(&self) -> Option<f64> {
         if self.0.len() < 8 {
             return None;
@@ -188,7 +188,7 @@ impl FromIterator<Nanos> for Samples {
     }
 }
 
-/// What one point's samples say. All times are of one call.
+/// A summary of one point's samples. All times are of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Middle value (mean of the middle two when the number of samples is even).
@@ -197,8 +197,8 @@ pub struct Summary {
     pub ci_low: Nanos,
     /// Upper end of the median's confidence interval.
     pub ci_high: Nanos,
-    /// The level the interval really has: at least [`CI_LEVEL`] from [`MIN_FOR_INTERVAL`] samples
-    /// on, less below (the interval is then the whole range).
+    /// The real level of the interval: at least [`CI_LEVEL`] from [`MIN_FOR_INTERVAL`] samples on. Below that it is
+    /// less, and the interval is the whole range.
     pub ci_level: f64,
     /// Arithmetic mean.
     pub mean: Nanos,

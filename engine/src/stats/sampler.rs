@@ -34,7 +34,7 @@ pub enum StopReason {
     Simulated,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Take another sample.
@@ -43,12 +43,12 @@ pub enum Decision {
     Stop(StopReason),
 }
 
-/// One sample and what it cost to take.
+/// One sample and the time spent on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
     /// Time of one call.
     pub ns: Nanos,
-    /// Time spent on the whole sample: all its calls, and emptying the caches before it if that was asked for.
+    /// Time spent on the whole sample: all its calls, and emptying the caches before it if requested.
     pub spent: Duration,
 }
 
@@ -82,7 +82,7 @@ impl Sampler {
         self.decision
     }
 
-    /// What to do next.
+    /// The next step.
     pub fn decision(&self) -> Decision {
         self.decision
     }
@@ -119,8 +119,8 @@ impl Sampler {
 
     fn decide(&mut self) -> Decision {
         let n = self.samples.len();
-        // The last sample is always looked at. A point that becomes precise just as its budget
-        // runs out is then still called precise.
+        // The last sample counts, too. A point that becomes precise just as its budget runs out is still called
+        // precise.
         let out_of = self.out_of();
         let enough = n >= MIN_FOR_INTERVAL.max(self.rule.min_samples as usize);
         if enough && (n >= self.next_look || out_of.is_some()) {
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn stopping_early_keeps_most_of_the_coverage() {
-        // Sequential stopping costs coverage; this is the figure that the module's text refers to.
+        // Sequential stopping reduces coverage; the module's text refers to this figure.
         let mut noise = Noise::new(3);
         let trials = 2000;
         let held = (0..trials)

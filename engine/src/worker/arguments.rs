@@ -1,4 +1,4 @@
-//! The arguments of an operator in the worker: seeded tensors, and what its outputs must be.
+//! The arguments of an operator in the worker: seeded tensors, and its expected outputs.
 
 use anyhow::Context;
 use opmodels::graph::{Argument, ArgumentRole};
@@ -97,7 +97,7 @@ pub(super) fn first_output(specs: &[Argument]) -> usize {
         .unwrap_or(specs.len())
 }
 
-/// Compares outputs with those of the reference; the one that is furthest off counts.
+/// Compares outputs with those of the reference; the one with the largest error counts.
 pub(super) fn compare_outputs(
     found: &[Tensor],
     references: &[Tensor],

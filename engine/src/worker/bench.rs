@@ -20,13 +20,13 @@ use crate::protocol::{KernelSpec, MeasureSpec, Measured, Spent};
 use crate::schedule::Space;
 use crate::stats::{Nanos, StopReason};
 
-/// Kernels that were built, and what measuring them needs.
+/// Kernels that were built, and the resources to measure them.
 pub(super) struct Bench {
     builder: Builder,
     kernels: HashMap<u64, Ready>,
     /// The arguments of the last operator measured: its points follow each other.
     current: Option<Current>,
-    /// What simulators said of kernels: the same at all conditions.
+    /// Simulators' counts by kernel: the same at all conditions.
     simulated: HashMap<u64, Counted>,
 }
 
@@ -151,7 +151,7 @@ impl Bench {
         };
         spent.counters_ns += watch.lap();
         let (state, server) = (session.state(), session.server());
-        // What this machine does besides does not disturb another one.
+        // This machine's load does not disturb another one.
         let other_cpu_share = load.other_cpu_share().filter(|_| server.is_none());
         let slowdown = before.max(session.slowdown()?);
         spent.reference_kernel_ns += watch.lap();
@@ -206,16 +206,16 @@ impl Stopwatch {
     }
 }
 
-/// What became of a kernel's samples.
+/// The result of timing a kernel.
 struct Timed {
     taken: Taken,
     /// Nothing if nothing was to be counted, or the kernel was not worth it.
     counted: Option<Counted>,
-    /// What else is to count.
+    /// Simulators that still have to count.
     simulators: Vec<Box<dyn Simulator>>,
 }
 
-/// What simulators say of a kernel.
+/// The counts of simulators for a kernel.
 fn simulated(
     shared: &Shared,
     ready: &Ready,

@@ -20,13 +20,13 @@ use crate::device::{KernelCompiler, NotOnDevice, Program, Purpose, Simulation, T
 use crate::protocol::{Built, KernelSpec, Reply};
 use crate::schedule::{Choice, Run, Scheduler, plain_loops};
 
-/// What an operator computes in plain loops, made by the first who asks; an error is kept as its text.
+/// The expected outputs of an operator, computed on first use; an error is kept as its text.
 type Reference = Arc<Mutex<Option<Result<Vec<Tensor>, String>>>>;
 
 /// Builds kernels and remembers what was built.
 pub(super) struct Builder {
     references: Mutex<HashMap<String, Reference>>,
-    /// Which kernel was the first with a program, by operator and hash.
+    /// The first kernel with each program, by operator and hash.
     programs: Mutex<HashMap<(String, u64), u64>>,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Ready {
     pub spec: KernelSpec,
     pub choice: Choice,
     pub kernel: Kernel,
-    /// What the device's simulator says of it.
+    /// The simulation, if the device has a simulator.
     pub simulation: Option<Simulation>,
 }
 
-/// What became of a candidate.
+/// The outcome of a candidate.
 enum Outcome {
     /// Without a kernel where it was compiled only.
     Built(Box<Built>, Option<(Kernel, Option<Simulation>)>),
@@ -168,7 +168,7 @@ impl Builder {
         Ok(Outcome::Built(Box::new(built), kernel))
     }
 
-    /// The kernel that had this program before `spec`'s, if any; otherwise `spec`'s is the first from now on.
+    /// The kernel that had this program before `spec`'s, if any. Otherwise `spec`'s counts as the first from now on.
     fn first_with(&self, spec: &KernelSpec, hash: u64) -> Option<u64> {
         let mut programs = self.programs.lock().ok()?;
         let first = *programs
@@ -211,7 +211,7 @@ impl Builder {
     }
 }
 
-/// What builders on other threads may use of [`Shared`].
+/// The parts of [`Shared`] that builders on other threads use.
 struct Workbench<'a> {
     module: &'a IrModule,
     plain_target: &'a tvm_bridge::Target,
@@ -222,7 +222,7 @@ struct Workbench<'a> {
     max_statements: u64,
 }
 
-/// What the operator computes in plain loops, compiled with its argument checks. The seeded arguments are
+/// The expected outputs of an operator, compiled from plain loops with argument checks. The seeded arguments are
 /// checked against the function's own shapes here, once for all its schedules.
 fn reference_outputs(
     bench: &Workbench<'_>,

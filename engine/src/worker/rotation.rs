@@ -1,5 +1,5 @@
-//! Buffer rotation: calls use several sets of arguments in turn, so that the bytes touched between two uses of a buffer
-//! are those of the model.
+//! Buffer rotation: calls alternate between several sets of arguments, so that the traffic between two uses of a buffer
+//! is that of the model.
 //!
 //! Inside a model, weights come again after all that the model reads and writes in between. Outputs are written to memory
 //! that an earlier operator used. A call that repeats on the same arguments finds both in the nearest cache that holds them.
@@ -11,9 +11,9 @@ use tvm_bridge::Tensor;
 
 use crate::protocol::Reuse;
 
-/// Most sets: beyond it, even small tensors have long left every cache but the last.
+/// Maximum number of sets: beyond it, even small tensors are only in the last-level cache.
 const MAX_SETS: u64 = 512;
-/// Most bytes of all sets together: larger than the caches of a core many times over.
+/// Maximum bytes of all sets together: many times the size of a core's caches.
 const MAX_ROTATED_BYTES: u64 = 256 << 20;
 
 /// Sets of arguments, and whose turn it is.
@@ -150,7 +150,8 @@ impl Own {
     }
 }
 
-/// How many copies of `own` bytes take turns so that `between` bytes pass before one comes again, `each` with every call.
+/// Number of copies of `own` bytes such that `between` bytes are touched before a copy is used again; `each` is touched
+/// with every call.
 fn copies(between: u64, own: u64, each: u64) -> usize {
     if own == 0 {
         return 1;
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!((alone.weights, alone.outputs), (1, 1));
         let unknown = own.copies(Reuse::default());
         assert_eq!((unknown.weights, unknown.outputs), (1, 1));
-        // What is not there takes no turns, and tiny tensors not too many.
+        // Missing buffers are not copied, and tiny tensors get a limited number of copies.
         let none = Own { weights: 0, ..own }.copies(reuse(64 * KIB, 40 * KIB));
         assert_eq!((none.weights, none.outputs), (1, 6));
         let tiny = Own { weights: 1, ..own }.copies(reuse(1 << 30, 0));
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!([different(0), different(1), different(2)], [1, 4, 2]);
         assert_eq!(places[0], tensors.each_ref().map(address));
         assert_eq!(places[1][2], places[3][2]);
-        // What the call before used is known, its weights left out.
+        // The previous call's buffers are known, its weights excepted.
         assert_eq!((rotation.take_turn(), rotation.take_turn()), (0, 1));
         let last: Vec<usize> = rotation.used_last().iter().map(address).collect();
         assert_eq!(last, [places[1][0], places[1][2]]);

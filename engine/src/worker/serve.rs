@@ -99,7 +99,7 @@ fn parse(line: &str) -> anyhow::Result<Request> {
 
 fn answer(shared: &mut Shared, replies: &Replies, id: Option<u64>, result: anyhow::Result<Reply>) {
     if result.is_err() {
-        // No answer then: the parent takes the end of this process for one, and starts another for what comes next.
+        // There is no answer then: the parent notices the end of this process, and starts another for the next request.
         shared.session.after_failure();
     }
     replies.send(&result.unwrap_or_else(|error| Reply::Refused {

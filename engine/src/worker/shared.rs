@@ -1,4 +1,4 @@
-//! What all parts of a worker use: what it was set up with, and where its replies go.
+//! State shared by all parts of a worker: its settings, and the channel of its replies.
 
 use std::cell::OnceCell;
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::device::Session;
 use crate::protocol::{Contents, Reply, Setup};
 use crate::schedule::Scheduler;
 
-/// What every part of a worker needs.
+/// The state that every part of a worker needs.
 pub(super) struct Shared {
     pub setup: Setup,
     pub contents: Contents,

@@ -1,4 +1,4 @@
-//! What held-out errors say of predictions: the bias correction, and their intervals.
+//! Bias correction and intervals of predictions, from errors on held-out samples.
 
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const BINS: usize = 6;
 /// Samples for each bin: the mean error of fewer is chance, and an interval scaled by it holds too little.
 const BIN_SAMPLES: usize = 20;
-/// With fewer bins, disagreement is not looked at.
+/// With fewer bins, disagreement is ignored.
 const LEAST_BINS: usize = 3;
 
 /// One held-out sample.
@@ -118,7 +118,7 @@ impl Difficulty {
 }
 
 impl Conformal {
-    /// Calibrates on held-out samples; none if there are no two groups.
+    /// Calibrates on held-out samples. `None` with fewer than two groups.
     pub fn fit(samples: &[CalibrationSample]) -> Option<Self> {
         let weights = weights(samples);
         let mut groups: Vec<usize> = samples.iter().map(|h| h.group).collect();
@@ -146,7 +146,7 @@ impl Conformal {
         weighted_quantile_of_sorted(self.scores.iter().copied(), level).unwrap_or(0.0)
     }
 
-    /// Groups that it was calibrated on.
+    /// Number of groups that it was calibrated on.
     pub fn groups(&self) -> usize {
         self.groups
     }
@@ -170,7 +170,7 @@ impl Conformal {
     }
 }
 
-/// The intervals of one level. The quantiles are found once: there are as many scores as held-out samples.
+/// The intervals of one level. The quantiles are computed once, because there are as many scores as held-out samples.
 #[derive(Debug, Clone, Copy)]
 pub struct Intervals<'a> {
     difficulty: &'a Difficulty,

@@ -24,9 +24,9 @@ pub struct OutOfFold {
     pub fold: Vec<usize>,
     /// Base-2 logarithm of the predicted time, ns.
     pub predicted: Vec<f64>,
-    /// How much the model disagreed with itself; missing where it has no opinion.
+    /// Disagreement of the model's members, log2; NaN if it has only one.
     pub disagreement: Vec<f64>,
-    /// Scores of the ranker, if one was asked for.
+    /// Scores of the ranker, if requested.
     pub scores: Option<Vec<f64>>,
     /// Held-out operators of whole models that were timed, predicted for the machine as it was then.
     pub of_models: HashMap<PartPlace, f64>,
@@ -146,8 +146,8 @@ pub fn out_of_fold(
     Ok(all)
 }
 
-/// What a fold's model predicts of its held-out samples as operators of the whole models that were timed. The machine may have been
-/// more or less disturbed then than when the operators were measured alone.
+/// Predictions of a fold's model for its held-out samples as operators of the whole models that were timed.
+/// Interference may have been stronger or weaker then than when the operators were measured alone.
 fn of_models(
     dataset: &Dataset,
     (number, fold): (usize, &Fold),

@@ -71,7 +71,7 @@ pub fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Pearson's correlation; none if a side is constant.
+/// Pearson's correlation. `None` if a side is constant.
 pub fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
     let (ma, mb) = (mean(a), mean(b));
     let (mut ab, mut aa, mut bb) = (0.0, 0.0, 0.0);
@@ -83,7 +83,7 @@ pub fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
     (aa > 0.0 && bb > 0.0).then(|| ab / (aa * bb).sqrt())
 }
 
-/// Spearman's rank correlation; none if a side is constant.
+/// Spearman's rank correlation. `None` if a side is constant.
 pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
     pearson(&ranks(a), &ranks(b))
 }

@@ -1,4 +1,4 @@
-//! What a model is worth on samples that it has not seen, and what follows from that for its predictions.
+//! Accuracy of a model on samples that it has not seen, and the calibration of its predictions by it.
 //!
 //! | module | for |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! Chooses the members of an ensemble and their weights by cross-validation inside the samples to learn from.
+//! Chooses the members of an ensemble and their weights by cross-validation inside the training samples.
 //!
 //! Two kinds of queries, two cross-validations. Whole workloads are held out to see what carries over to others, random
 //! samples to see what predicts other schedules of the same workload. Each gives the weights of its kind of query;
@@ -30,17 +30,17 @@ const JUDGED: usize = 3000;
 const LEAST_SAMPLES: usize = 60;
 /// See [`LEAST_SAMPLES`].
 const LEAST_WORKLOADS: usize = 6;
-/// Least machines from which anything follows for others.
+/// Minimum number of machines to choose members for other machines by.
 const LEAST_MACHINES: usize = 3;
 /// Choices that are made for the folds of an evaluation at most: folds share one that was made without any of them.
 const CHOICES: usize = 4;
 
-/// A choice, and what the members chosen for known workloads predicted of samples held out.
+/// A choice, and the predictions of the members chosen for known workloads on held-out samples.
 #[derive(Debug, Clone)]
 pub struct Chosen {
     /// The members and their weights.
     pub choice: WeightedMembers,
-    /// Predictions of known workloads; missing if there was too little to choose by.
+    /// Predictions for known workloads; missing if there were too few samples to choose by.
     pub known: Option<OutOfFold>,
 }
 
@@ -162,7 +162,7 @@ fn merged(unseen: Mixture, known: Mixture) -> WeightedMembers {
     choice
 }
 
-/// Samples to judge on: all, or a random part of each workload.
+/// Samples to judge by: all, or a random part of each workload.
 fn thinned(dataset: &Dataset, indices: &[usize], seed: u64) -> Vec<usize> {
     if indices.len() <= JUDGED {
         return indices.to_vec();
@@ -179,7 +179,7 @@ fn thinned(dataset: &Dataset, indices: &[usize], seed: u64) -> Vec<usize> {
         .collect()
 }
 
-/// What members are judged on.
+/// Data that members are judged on.
 struct Judge<'a> {
     dataset: &'a Dataset,
     judged: &'a [usize],
@@ -226,7 +226,7 @@ impl Judge<'_> {
         Ok((Mixture { members, weights }, predictions))
     }
 
-    /// What enough of the samples have for members that see it.
+    /// The scopes that enough samples have, so that members can use them.
     fn known(&self) -> Vec<Scope> {
         let having = |scope: Scope| {
             let samples = self.judged.iter().map(|&i| &self.dataset.samples[i]);
@@ -337,7 +337,7 @@ pub fn choose_for_folds(
     kinds.dedup();
     let choices: Vec<WeightedMembers> = (0..groups)
         .map(|group| {
-            // Those that all folds of the group learn from.
+            // The training samples that all folds of the group share.
             let own = || (0..folds.len()).filter(|&f| group_of[f] == group);
             let mut learned = vec![0; dataset.samples.len()];
             for fold in own() {

@@ -1,10 +1,10 @@
-//! Which of many members, and how much of each, make the mean relative error of their mixture smallest.
+//! Chooses among many members and weighs them, so that the mean relative error of their mixture is smallest.
 //!
-//! Ensemble selection from a library of models (Caruana and others, 2004): the start is some default members that count
-//! alike. Then the member that helps the mixture most is added again and again, and may be added more than once. Its
-//! weight is how often. None of the weights is negative, they sum to one, and what is made small is the error that is
-//! judged. How many are added is found by doing it without one fold after the other and judging on that one. Where
-//! workloads are few or differ much, additions do not carry over, and the default members alone are best.
+//! Ensemble selection from a library of models (Caruana and others, 2004). It starts with some default members of equal
+//! weight. The member that improves the mixture most is then added again and again, and may be added several times. A
+//! member's weight is the number of its additions. So no weight is negative, they sum to one, and the judged error
+//! itself is minimised. Cross-validation over the folds finds the number of additions. Where workloads are few or
+//! differ much, additions do not generalise, and the default members alone are best.
 
 use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;
@@ -19,18 +19,18 @@ const WORTHWHILE: f64 = 0.98;
 pub struct Predictions {
     /// By member, then by sample: log2 ns.
     pub members: Vec<Vec<f64>>,
-    /// What was measured, log2 ns.
+    /// Measured times, log2 ns.
     pub measured: Vec<f64>,
-    /// How much each sample counts.
+    /// Weight of each sample.
     pub weights: Vec<f64>,
     /// The fold that held each sample out.
     pub fold: Vec<usize>,
-    /// How many members, from the first, are the usual ones.
+    /// Number of default members, which come first.
     pub usual: usize,
 }
 
 impl Predictions {
-    /// How much each member counts.
+    /// Weight of each member.
     pub fn mixture(&self) -> Vec<f64> {
         let errors: Vec<Vec<f64>> = self.members.iter().map(|own| self.errors(own)).collect();
         let everything: Vec<usize> = (0..self.measured.len()).collect();
@@ -80,7 +80,7 @@ impl Predictions {
         found
     }
 
-    /// What a mixture predicts of each sample, and how much its members disagree, log2.
+    /// The mixture's prediction for each sample, and the disagreement of its members, log2.
     pub fn mixed(&self, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let counting: Vec<(&Vec<f64>, f64)> = self
             .members

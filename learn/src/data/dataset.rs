@@ -1,4 +1,4 @@
-//! Samples to learn from, and what is known of the workloads, machines and rows behind them.
+//! Training samples, and facts about the workloads, machines and rows that they come from.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::features::machine::MachineFacts;
 use crate::features::{FEATURES, Point, point_of};
 use crate::xgboost::Rows;
 
-/// What became of the rows.
+/// Counts of the rows used and left out.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Intake {
     /// Rows read.
@@ -26,7 +26,7 @@ pub struct Intake {
     /// tenth longer than at the start of its run. Missing where no row was graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<f64>,
-    /// Rows of machines that were not asked for.
+    /// Rows of machines other than the requested ones.
     pub other_machines: usize,
     /// Median ratio of repeated measurements of a point (the larger to the smaller), as a share above 1: the noise that
     /// no prediction can beat. Missing without repeats.
@@ -52,7 +52,7 @@ pub struct Sample {
     pub disturbed: Option<bool>,
     /// Identity of a query about the operator, if it has its default schedule.
     pub query_key: Option<QueryKey>,
-    /// How much it counts, by its quality grade.
+    /// Its weight, by its quality grade.
     pub weight: f32,
     /// Whether other work may have disturbed it unnoticed: a time on a CPU without a grade.
     pub doubtful: bool,
@@ -62,7 +62,7 @@ pub struct Sample {
     pub machine: usize,
     /// Kind of the operator.
     pub kind: String,
-    /// Models that the operator was measured for; none if it was measured alone.
+    /// Models that the operator was measured for; empty if it was measured alone.
     pub models: Vec<String>,
     /// Threads that ran it.
     pub threads: Option<u64>,
@@ -74,7 +74,7 @@ pub struct Sample {
     pub counts: Option<BTreeMap<String, f64>>,
 }
 
-/// What a workload is called.
+/// Names of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// Hash of the computation.
@@ -83,7 +83,7 @@ pub struct Workload {
     pub label: String,
 }
 
-/// Samples to learn from.
+/// Training samples.
 #[derive(Debug, Clone)]
 pub struct Dataset {
     /// The samples.
@@ -96,7 +96,7 @@ pub struct Dataset {
     pub model_runs: Vec<ModelRun>,
     /// Cache state of most samples.
     pub usual_cache: Option<opdata::CacheState>,
-    /// What became of the rows.
+    /// Counts of the rows used and left out.
     pub intake: Intake,
 }
 
@@ -129,8 +129,8 @@ impl Dataset {
         groups
     }
 
-    /// The share of its models' time that each sample takes, 0 to 1. It is the mean over the runs of whole models that
-    /// it is part of, and 0 without any.
+    /// Share of its models' time that each sample takes, 0 to 1. It is the mean over the whole-model runs that contain
+    /// it, and 0 without any.
     pub fn shares(&self) -> Vec<f64> {
         let mut sums = vec![(0.0, 0.0); self.samples.len()];
         for run in &self.model_runs {

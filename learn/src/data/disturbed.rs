@@ -1,4 +1,4 @@
-//! What was measured while something else ran on the machine.
+//! Rows measured while other work ran on the machine.
 
 use opdata::Row;
 

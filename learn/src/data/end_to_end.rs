@@ -25,7 +25,7 @@ pub(super) struct Timed {
     drift: Option<f64>,
 }
 
-/// A whole model that was timed, and what it consists of.
+/// A whole model that was timed, and its operators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRun {
     /// The run.
@@ -61,7 +61,7 @@ pub(super) fn in_model_ns(row: &Row) -> Option<f64> {
         .filter(|t| row.has_default_schedule() && *t > 0.0)
 }
 
-/// The whole-model times of a run's folder; none if there are none or they cannot be read (they are an extra).
+/// The whole-model times of a run's folder. Empty if there are none or they cannot be read, because they are optional.
 pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
     let Some(first) = rows.first() else {
         return Vec::new();

@@ -1,8 +1,8 @@
 //! Rows → samples.
 //!
-//! Only measured rows with shapes or traffic are learned from. Rows that measured the same point on the same machine become one
-//! sample with the median of their times. Rows without disturbance are preferred: kept apart they would stand on both sides of a
-//! split.
+//! Only measured rows with shapes or traffic become samples. Rows that measured the same point on the same machine
+//! become one sample with the median of their times; apart, they could stand on both sides of a split. Rows without
+//! interference are preferred.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 use crate::features::{point_of, workload_name};
 
-/// Which machines' rows to take.
+/// The machines whose rows are used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Machines {
     /// Those of the one machine there is; several are an error.
@@ -35,7 +35,7 @@ pub enum Machines {
 /// The name of the machine that a row was measured on.
 fn machine_of(row: &Row) -> String {
     if let Some(simulator) = &row.simulator {
-        // It is no machine that the simulator ran on.
+        // The machine that ran the simulator does not matter.
         let profile = row.simulator_profile.as_deref().unwrap_or("unknown");
         return format!("{simulator} {profile}");
     }
@@ -50,7 +50,7 @@ fn machine_of(row: &Row) -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// How much a row counts.
+/// Weight of a row.
 fn weight(quality: Option<Quality>) -> f32 {
     match quality {
         None | Some(Quality::A) => 1.0,
@@ -66,7 +66,7 @@ fn usable(row: &Row) -> bool {
     work && row.output_shapes.is_some() || row.bytes_read.is_some()
 }
 
-/// The model that a row's operator is of; none for what was measured as a single operator.
+/// The model that a row's operator belongs to. `None` for operators measured alone.
 fn model_of(row: &Row) -> Option<&String> {
     let is_single = row.model_source.as_deref() == Some(Source::SIMPLE.name());
     row.model_name.as_ref().filter(|_| !is_single)
@@ -89,7 +89,8 @@ impl Dataset {
     /// Makes samples of rows.
     ///
     /// # Errors
-    /// No row can be learned from, the rows are of several machines without a word, or all times are equal.
+    /// Makes samples of rows. Fails if no row can be used, if the rows are of several machines and none was chosen, or
+    /// if all times are equal.
     pub fn new(rows: &RowSet, machines: &Machines) -> Result<Self> {
         dataset(rows, machines)
     }

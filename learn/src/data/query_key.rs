@@ -17,7 +17,7 @@ pub struct QueryKey {
 }
 
 impl QueryKey {
-    /// The key of a row; none if its schedule is of its own or its operator has no name.
+    /// The key of a row. `None` if its schedule is not a default one or its operator has no name.
     pub fn of_row(row: &Row) -> Option<Self> {
         if !row.has_default_schedule() {
             return None;
@@ -48,7 +48,7 @@ impl QueryKey {
     }
 }
 
-/// Whether two numbers of bytes between uses, as far as both are known, leave as much in the caches.
+/// Whether two numbers of bytes between uses leave the same data in the caches; unknown ones do.
 fn alike(a: Option<u64>, b: Option<u64>) -> bool {
     a.zip(b).is_none_or(|(a, b)| {
         let ratio = a.max(1) as f64 / b.max(1) as f64;

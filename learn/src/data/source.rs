@@ -1,4 +1,4 @@
-//! Where rows come from: files and run folders of this project, logs of other tools.
+//! Sources of rows: files and run folders of this project, logs of other tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::data::end_to_end::{self, Timed};
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 
-/// One place to read rows from.
+/// One source of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A dataset: a run's folder, a folder of runs, `.csv`, `.parquet` or `.jsonl`.
@@ -20,7 +20,7 @@ pub enum Source {
     Import(Import),
 }
 
-/// Rows and what is known of their machines.
+/// Rows and the facts about their machines.
 #[derive(Debug, Clone, Default)]
 pub struct RowSet {
     /// The rows of all sources, in order.
@@ -36,7 +36,7 @@ pub struct RowSet {
 }
 
 impl From<Vec<Row>> for RowSet {
-    /// Rows of machines that nothing is known of.
+    /// Rows without facts about their machines.
     fn from(rows: Vec<Row>) -> Self {
         Self {
             rows,
@@ -129,7 +129,7 @@ impl RowSet {
 /// may leave them in the list. Returns how many records have no row, by the reason.
 ///
 /// # Errors
-/// The first source that cannot be read, and those of `take`.
+/// Reads all sources in batches. Fails with the first source that cannot be read, or with an error of `take`.
 pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
     sources: &[Source],
     mut take: impl FnMut(&mut Vec<Row>) -> std::result::Result<(), E> + Send,

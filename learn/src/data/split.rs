@@ -1,4 +1,4 @@
-//! Which samples are held out together.
+//! Splits samples into training and held-out ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum Split {
     Workloads(usize),
     /// Each workload alone.
     LeaveOneWorkloadOut,
-    /// Each model alone; what was measured of single operators is learned from.
+    /// Each model in turn; operators measured alone are always training data.
     LeaveOneModelOut,
     /// Each machine alone.
     LeaveOneMachineOut,
@@ -70,12 +70,12 @@ impl FromStr for Split {
     }
 }
 
-/// One part: learned from, and held out.
+/// One fold: training samples and held-out samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fold {
     /// The model that is held out, when models are.
     pub model: Option<String>,
-    /// Positions of the samples to learn from.
+    /// Indices of the training samples.
     pub train: Vec<usize>,
     /// Positions of those held out.
     pub test: Vec<usize>,
@@ -93,8 +93,8 @@ pub fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 }
 
 impl Split {
-    /// The folds of a dataset. By time only the last ones are held out; by model those of several models
-    /// more than once.
+    /// The folds of a dataset. By time, only the last samples are held out. By model, operators of several models are
+    /// held out more than once.
     ///
     /// # Errors
     /// There is not enough to hold anything out.
@@ -138,8 +138,8 @@ impl Split {
             .collect())
     }
 
-    /// An operator that several models have is held out with each of them. Nothing that was measured of its workload is
-    /// learned from: not another model's sweep of it, and no single operator.
+    /// An operator that several models have is held out with each of them. The training data then has nothing of its
+    /// workload: no sweep for another model, and no measurement of the operator alone.
     fn by_model(self, samples: &[Sample]) -> Result<Vec<Fold>> {
         let mut models: Vec<&String> = samples.iter().flat_map(|s| &s.models).collect();
         models.sort_unstable();

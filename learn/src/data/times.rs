@@ -1,4 +1,4 @@
-//! Times of repeated measurements of a point, and what becomes of them: medians, intervals, the spread of repeats.
+//! Times of repeated measurements of a point: medians, intervals, the spread of repeats.
 
 use opdata::Row;
 use opdata::stats::median;
@@ -28,7 +28,7 @@ struct Inside {
     disturbed: Option<bool>,
 }
 
-/// What was measured of one point.
+/// The measurements of one point.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     measured: Vec<Measured>,
@@ -58,7 +58,7 @@ impl Times {
         (self.measured.len() > 1).then(|| longest / shortest - 1.0)
     }
 
-    /// What the point's times are taken from.
+    /// The measurements that the point's times are taken from.
     fn of_use(mut self) -> Self {
         disturbed::keep_of_use(&mut self.measured, |m| m.disturbed);
         disturbed::keep_of_use(&mut self.inside, |inside| inside.disturbed);

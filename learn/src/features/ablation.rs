@@ -1,11 +1,11 @@
 //! Switching single estimates off, to see what each of them earns: `scripts/bench ablate`.
 //!
-//! Only builds with the feature `testing` can; elsewhere every estimate is on.
+//! Only builds with the feature `testing` can switch estimates off.
 
 /// An estimate that is made by hand, by the module that makes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimate {
-    /// What a core takes for this project's own tiled kernels.
+    /// Cycles of a core for this project's own tiled kernels.
     Cycles,
     /// How windows that slide over each channel go through rows.
     Windows,
@@ -15,7 +15,7 @@ pub enum Estimate {
     Reuse,
     /// How an operator goes through rows of neighbours.
     Runs,
-    /// What a GPU takes for a kernel's blocks.
+    /// Time of a GPU for a kernel's blocks.
     Waves,
     /// Arithmetic and traffic at calibrated rates.
     Moving,

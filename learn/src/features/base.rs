@@ -18,7 +18,7 @@ const CHOICE_BYTES: f64 = 1.0;
 /// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
 const CALL_OPERATIONS: f64 = 5e4;
 
-/// Which estimate.
+/// The kind of estimate.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -28,7 +28,7 @@ pub enum Base {
     None,
     /// Roofline: arithmetic plus traffic, shared by the threads.
     Work,
-    /// What the busiest unit does one piece after the other, whole rounds counted.
+    /// Work of the busiest unit in sequence, in whole rounds.
     Serial,
     /// Cycles of a GPU's blocks, wave by wave; on a CPU cycles of the busiest worker.
     Steps,
@@ -39,13 +39,13 @@ pub enum Base {
     Fitted,
 }
 
-/// What is known of a point's schedule.
+/// Estimates about a point's schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Scheduled {
     /// Nothing.
     #[default]
     Nothing,
-    /// What is done one piece after the other.
+    /// Work in sequence.
     Serial,
     /// That, and the cycles of its nominal core.
     Steps,
@@ -56,9 +56,9 @@ enum Scheduled {
 /// Threads that run a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Threads {
-    /// How many there are, where that is known.
+    /// Number of units, if known.
     pub asked: Option<f64>,
-    /// How many of them find work; 1 where none are known.
+    /// Number of units with work; 1 if not known.
     pub busy: f64,
 }
 
@@ -77,9 +77,9 @@ pub struct Bases {
     work: f64,
     serial: f64,
     steps: f64,
-    /// What the operator takes at the calibrated rates; missing where none are known.
+    /// The operator's time at the calibrated rates; missing if these are not known.
     at_best: Option<AtBest>,
-    /// What is known of the schedule.
+    /// Estimates about the schedule.
     scheduled: Scheduled,
     /// Cycles of one thread's arithmetic under an unknown schedule; missing if the core is unknown.
     unscheduled: Option<f64>,
@@ -88,7 +88,7 @@ pub struct Bases {
     /// The share of one of the threads that find work: arithmetic (flop), compulsory traffic with choices between
     /// inputs (bytes), exponentials (calls), cold weights and cold outputs (bytes).
     shared: [f64; 5],
-    /// Whether several threads find work, which have to be started and waited for.
+    /// Whether several threads have work, which must be started and waited for.
     several: bool,
     /// Bytes of the inputs and of the outputs.
     activations: [f64; 2],
@@ -150,7 +150,7 @@ impl Bases {
         }
     }
 
-    /// The parts of a time that rates are fitted for; 0 where a part is not known or is in another one.
+    /// The parts of a time that rates are fitted for; 0 where a part is not known or belongs to another one.
     ///
     /// First what the schedule does one piece after the other, and its steps. Then what one busy thread does: arithmetic,
     /// traffic, exponentials, cold weights, cold outputs. The last is 1 if several threads are busy. `units` is the number of
@@ -201,7 +201,7 @@ impl Bases {
         Some(((steps / pieces.work).log2() * 10.0).round() as i64)
     }
 
-    /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`].
+    /// The schedule's work in sequence, as plain operations: [`Base::Serial`] and [`Base::Steps`].
     fn schedule(&self, units: Option<f64>) -> [f64; 2] {
         let (Some(pieces), Some(units)) = (self.pieces, units) else {
             return [self.serial.exp2(), self.steps.exp2()];

@@ -6,7 +6,7 @@ use super::list::Values;
 use super::operator::Operator;
 use super::scale::{log, log1};
 
-/// What the row's kernel takes of a GPU by its compiler; nothing of rows that no compiler has seen.
+/// A GPU's resources that the row's kernel needs, by its compiler; nothing for rows without a compiled kernel.
 pub(super) fn describe_resources(values: &mut Values, row: &Row) {
     let count = |column: Option<u64>| column.map_or(f32::NAN, |n| log1(n as f64));
     values.compiled_launches = count(row.device_launches);
@@ -38,7 +38,7 @@ pub(super) fn describe_code(values: &mut Values, row: &Row) {
     values.loop_spill_share = share(row.loop_spills);
 }
 
-/// What was counted of the row's kernel, for each unit of its work, so that it carries over to problems of another size.
+/// Counters of the row's kernel per unit of its work, so that they carry over to problems of another size.
 pub(super) fn describe_counts(values: &mut Values, row: &Row, o: &Operator) {
     let work = o.total_flops().max(o.bytes());
     let share = |column: Option<f64>| column.map_or(f32::NAN, |count| log((count + 1.0) / work));

@@ -1,4 +1,4 @@
-//! What a kind of device adds to the features and estimates that every operator has.
+//! Features and estimates of a kind of device, besides those that every operator has.
 //!
 //! Each kind has a folder (or a file) with a [`DeviceFeatures`], and a line in [`features_of`].
 
@@ -19,21 +19,21 @@ use super::vta::Vta;
 pub(super) struct Query<'a> {
     /// Its row.
     pub row: &'a Row,
-    /// What it computes.
+    /// The computation.
     pub operator: &'a Operator,
     /// The knobs of its schedule; empty under the default schedule.
     pub knobs: &'a Knobs,
     /// Where it runs.
     pub machine: &'a MachineFacts,
-    /// What it takes at the machine's calibrated rates, where these are known.
+    /// Its time at the machine's calibrated rates, if these are known.
     pub best: Option<AtBest>,
     /// How windows go through rows, where the operator has such.
     pub windows: Option<&'a Vectors>,
 }
 
-/// What is known of the kernels of a kind of device. Every method's default is that nothing is known.
+/// Estimates about the kernels of a kind of device. By default, each method returns nothing.
 pub(super) trait DeviceFeatures: Sync {
-    /// The loops under the query's knobs; none if they are those of an unknown template.
+    /// The loops under the query's knobs. `None` if these are of an unknown template.
     fn nest(&self, _: &Query<'_>) -> Option<Box<dyn Nest>> {
         None
     }
@@ -43,7 +43,7 @@ pub(super) trait DeviceFeatures: Sync {
         None
     }
 
-    /// Fills in what depends on the device but not on the schedule.
+    /// Sets the features that depend on the device but not on the schedule.
     fn describe(&self, _: &mut Values, _: &Query<'_>) {}
 
     /// Lanes for each exponential that is fused behind a reduction.
@@ -65,7 +65,7 @@ pub(super) trait Nest {
     /// Pieces that the schedule divides the operator into.
     fn pieces(&self, operator: &Operator) -> f64;
 
-    /// What they take on this many threads, if the number is known; none if that is not estimated.
+    /// The cost on this many threads, if their number is known. `None` if there is no estimate.
     fn schedule(&self, query: &Query<'_>, threads: Option<f64>) -> Option<Schedule>;
 }
 
@@ -74,7 +74,7 @@ struct Other;
 
 impl DeviceFeatures for Other {}
 
-/// What is known of the kernels of a kind of device.
+/// Estimates about the kernels of a kind of device.
 pub(super) fn features_of(kind: DeviceKind) -> &'static dyn DeviceFeatures {
     match kind {
         DeviceKind::CPU => &Cpu,

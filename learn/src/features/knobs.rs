@@ -21,7 +21,7 @@ pub enum Knobs {
     Named(Vec<(String, Value)>),
 }
 
-/// What tells whose knobs they are.
+/// Identifies the template of a set of knobs.
 #[derive(serde::Deserialize)]
 struct Tagged<'a> {
     #[serde(borrow)]
@@ -102,7 +102,7 @@ impl Knobs {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no knobs.
     pub fn is_empty(&self) -> bool {
         self.contraction().is_none() && self.named().is_empty()
     }
@@ -142,7 +142,7 @@ impl Knobs {
         }
     }
 
-    /// What is known of this project's schedules without a register tile, if it is such.
+    /// The schedule as one of this project's templates without a register tile, if it is one.
     pub fn flat(&self) -> Option<Flat> {
         let template = match self.template()? {
             "spatial" => FlatTemplate::Spatial,
@@ -157,7 +157,7 @@ impl Knobs {
         })
     }
 
-    /// The number of factors of a split, 0 if there is no such split.
+    /// The number of factors of a split; 0 if the knobs have no such split.
     pub fn arity(&self, name: &str) -> usize {
         self.value(name)
             .and_then(Value::as_array)

@@ -33,11 +33,11 @@ pub struct Point {
     pub flops: f64,
     /// Compulsory traffic, bytes.
     pub bytes: f64,
-    /// Which computation it is, on which machine: equal for the schedules of one workload.
+    /// Identifies the computation and its machine: equal for the schedules of one workload.
     pub workload: u64,
     /// Its machine, as a number that is the same in every build.
     pub machine: u64,
-    /// What is known of it, of [`Scope::OF_BUILT`].
+    /// The scopes of [`Scope::OF_BUILT`] that some feature is known of.
     pub known: Vec<Scope>,
 }
 
@@ -57,7 +57,7 @@ impl Point {
     }
 }
 
-/// What tells the workload of a row.
+/// Identifies the workload of a row.
 pub fn workload_name(row: &Row) -> Cow<'_, str> {
     row.workload_hash.as_deref().map_or_else(
         || {
@@ -170,7 +170,7 @@ fn describe_state(values: &mut Values, row: &Row, operator: &Operator) {
     values.drift = drift::feature(row.drift_ratio);
 }
 
-/// What knobs say of a schedule whose loops are not known.
+/// Features of a schedule from its knobs alone, if its loops are not known.
 fn describe_knobs(values: &mut Values, knobs: &Knobs) {
     if let Some(flat) = knobs.flat() {
         describe_flat(values, flat);
@@ -182,7 +182,7 @@ fn describe_knobs(values: &mut Values, knobs: &Knobs) {
     }
 }
 
-/// The scopes of built kernels of which some feature is known.
+/// The scopes of built kernels that some feature is known of.
 fn known(features: &[f32]) -> Vec<Scope> {
     static PLACES: LazyLock<[Vec<usize>; 2]> =
         LazyLock::new(|| Scope::OF_BUILT.map(|scope| positions_of(&[scope])));
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn outputs_in_memory_that_has_left_the_caches_are_a_part_of_the_time() {
-        /// Of what a point's times are summed from: bytes of outputs whose memory has left the caches.
+        /// Index among the parts of a point's time: bytes of outputs evicted from the caches.
         const COLD_OUTPUTS: usize = 6;
         let mut row = dense_row(64, 1024, 64, "{}");
         row.threads = Some(1);
@@ -365,7 +365,7 @@ mod tests {
         row.loop_scalar_instructions = Some(2.0);
         let both = point_of(&row, &MachineFacts::default());
         assert_eq!(both.known, Scope::OF_BUILT);
-        // Units of work: bytes where there is no arithmetic to speak of.
+        // The unit of work is a byte where there is almost no arithmetic.
         row.flops = Some(0);
         let moved = point_of(&row, &MachineFacts::default());
         assert!(value(&moved, "simulated_instructions").is_finite());

@@ -1,12 +1,12 @@
-//! What a schedule is estimated to take, whatever the device.
+//! Estimated cost of a schedule, for all devices.
 
 use super::cuda::waves::Waves;
 
-/// What the loops of a schedule take, in nominal operations.
+/// Cost of a schedule's loops, in nominal operations.
 pub(super) struct Schedule {
     /// Operations of the busiest unit, one piece after the other, whole rounds counted.
     pub serial: f64,
-    /// Instructions or cycles of the busiest unit; none if they are not known.
+    /// Instructions or cycles of the busiest unit. `None` if they are not known.
     pub steps: Option<f64>,
     /// Whether the steps are cycles of all arithmetic.
     pub in_cycles: bool,
@@ -17,20 +17,20 @@ pub(super) struct Schedule {
 /// Pieces of a kernel that cores or multiprocessors take one after the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pieces {
-    /// How many there are.
+    /// Their number.
     pub count: f64,
     /// Operations of a piece.
     pub work: f64,
-    /// What they take.
+    /// Their cost.
     pub steps: PieceSteps,
 }
 
-/// What the pieces of a kernel take.
+/// The cost of a kernel's pieces.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum PieceSteps {
     /// It is not known.
     Unknown,
-    /// Instructions or cycles of a piece of a core; a last round that is not full takes as many as a full one.
+    /// Instructions or cycles of a piece on a core; a last round that is not full takes as many as a full one.
     Round(f64),
     /// Those of a GPU's blocks.
     Blocks(Waves),

@@ -1,4 +1,4 @@
-//! What a feature is: its name, its meaning, and how it depends on the size of the problem.
+//! A feature: its name, its meaning, and how it depends on the size of the problem.
 
 /// How a feature depends on the size of the problem. Members of the ensemble leave out groups, so that some see only
 /// what carries over to workloads of another size.
@@ -7,7 +7,7 @@
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// What is computed, apart from its size.
+    /// The computation, apart from its size.
     Kind,
     /// Sizes of the whole problem: a tree can tell workloads apart by them.
     Size,
@@ -15,10 +15,10 @@ pub enum Scope {
     Total,
     /// Properties of a tile, a block or a step.
     Tile,
-    /// The code that was emitted: known of kernels that were compiled, not of those that are only asked about.
+    /// The generated code: known of kernels that were compiled.
     Code,
-    /// What a processor, a simulator or an analyser counted of the kernel, in units of its work: known of kernels that were
-    /// counted. What a clock says under another name (cycles, stalls, task clock, energy) is not among it.
+    /// Counts by a processor, a simulator or an analyser, in units of the kernel's work: known of kernels that were
+    /// counted. Counters that are another form of the time (cycles, stalls, task clock, energy) are left out.
     Counted,
     /// How an operator fills a device with known figures. It is for members that predict devices without training
     /// rows; to others it would identify the device.
@@ -30,11 +30,11 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// What is known of some kernels alone: those that were built, and more.
+    /// The scopes of features known of some kernels only: those that were built, or also counted.
     pub const OF_BUILT: [Scope; 2] = [Scope::Code, Scope::Counted];
 }
 
-/// What the number of a feature is.
+/// How a feature's number follows from its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// The value itself.
@@ -50,14 +50,14 @@ pub struct Feature {
     pub name: &'static str,
     /// How it depends on size.
     pub scope: Scope,
-    /// What its number is.
+    /// How its number follows from its value.
     pub scale: Scale,
     /// Meaning, with its unit.
     pub doc: &'static str,
 }
 
 impl Feature {
-    /// The value that a number of it stands for, in the unit of its meaning.
+    /// The value behind a feature's number, in the unit of its meaning.
     pub fn value(&self, number: f32) -> f32 {
         match self.scale {
             Scale::Plain => number,

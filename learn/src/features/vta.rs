@@ -1,7 +1,7 @@
 //! Features of kernels of a PYNQ board: the tiles of its accelerator VTA (simulated or not), and the loops of layers
 //! that run on its processor.
 //!
-//! Instructions are not counted: those of the processor would stand beside kernels of the accelerator, which have none.
+//! Instructions are not counted. The counters would be the host processor's, beside kernels of the accelerator.
 
 use super::autotvm::Decode;
 use super::cpu::nest::{CpuNest, Template};

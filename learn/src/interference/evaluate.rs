@@ -1,4 +1,4 @@
-//! How well slowdowns are predicted of groups and of operators that were not trained on, beside three baselines.
+//! Accuracy of predicted slowdowns for groups and for operators outside the training data, beside three baselines.
 
 use std::collections::BTreeSet;
 
@@ -24,9 +24,9 @@ pub struct Evaluation {
     pub groups: usize,
     /// Operators.
     pub operators: usize,
-    /// Groups were not trained on; their operators were, in other groups.
+    /// The held-out groups are not in the training data; their operators are, in other groups.
     pub by_group: Errors,
-    /// No group with the operator was trained on.
+    /// No group with the operator is in the training data.
     pub by_operator: Errors,
 }
 
@@ -35,7 +35,7 @@ pub struct Evaluation {
 pub struct Errors {
     /// Of the trees.
     pub model: f64,
-    /// Of a slowdown of 1 (on shared processors: as many as there are operators).
+    /// Error of a constant slowdown of 1 (on shared processors: the number of operators).
     pub no_slowdown: f64,
     /// Of the sum of bandwidths over the calibrated one, where that is above 1; missing where the machine is not calibrated.
     pub sum_of_bandwidths: Option<f64>,
@@ -107,7 +107,8 @@ struct Tested<'a> {
     sample: &'a Sample,
 }
 
-/// Errors over folds; `touches` says whether a sample has to do with what is held out: then it is tested and not trained on.
+/// Errors over folds. `touches` says whether a sample is part of a fold; it is then tested and left out of the
+/// training.
 fn errors(
     samples: &[Sample],
     folds: &[BTreeSet<String>],

@@ -21,7 +21,7 @@ use sample::{Probes, Sample, probes, samples};
 use crate::error::Result;
 use trees::Trees;
 
-/// Fewest samples that trees are trained on.
+/// Minimum number of samples to train trees on.
 const LEAST_SAMPLES: usize = 30;
 
 /// The slowdown of an operator beside another.
@@ -33,7 +33,7 @@ pub struct Slowdowns {
     kept: Kept,
 }
 
-/// What slowdowns are made of again.
+/// The slowdown model as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     samples: Vec<Sample>,
@@ -74,7 +74,7 @@ impl Slowdowns {
         })
     }
 
-    /// What the same slowdowns are learned from again.
+    /// The slowdown model as it is stored.
     pub fn kept(&self) -> Kept {
         self.kept.clone()
     }
@@ -92,7 +92,7 @@ impl Slowdowns {
         }
     }
 
-    /// Where slowdowns come from, in words.
+    /// Origin of the slowdowns, in words.
     pub fn about(&self) -> String {
         match (self.kept.samples.len(), &self.trees) {
             (0, _) => "taken for none: no pairs are known (--pairs)".to_owned(),

@@ -13,10 +13,10 @@ pub(super) const SENSITIVITY: usize = 14;
 /// See [`SENSITIVITY`].
 pub(super) const PRESSURE: usize = 15;
 
-/// What decides how an operator disturbs others, and how much others disturb it.
+/// Quantities that decide how an operator slows others down, and how others slow it down.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Neighbour {
-    /// Hash of what it computes.
+    /// Hash of the computation.
     pub workload: String,
     /// Floating-point operations of a call.
     pub flops: f64,
@@ -84,7 +84,7 @@ impl Neighbour {
 /// A measured slowdown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The group that it was measured in.
+    /// The group of the measurement.
     pub group: String,
     /// Workloads of the group, that of the operator first.
     pub workloads: Vec<String>,
@@ -92,7 +92,7 @@ pub struct Sample {
     pub is_sliced: bool,
     /// Operators of the group over the share of processors of each: 1 where each has its own.
     pub crowd: f64,
-    /// What it is predicted by.
+    /// The features of the prediction.
     #[serde(with = "missing_as_null")]
     pub(super) features: [f32; WIDTH],
     /// Bytes a nanosecond of all operators of the group, alone.
@@ -148,7 +148,7 @@ pub fn samples(rows: &[PairRow]) -> Vec<Sample> {
         .collect()
 }
 
-/// Sensitivity and pressure of operators, by workload: medians over all groups that they were measured in.
+/// Sensitivity and pressure of operators, by workload: medians over all groups that contain them.
 pub(super) type Probes = HashMap<String, [Option<f64>; 2]>;
 
 pub(super) fn probes(rows: &[PairRow]) -> Probes {
@@ -276,7 +276,7 @@ mod tests {
             seen,
             [(&names("x", "y")[..], 15.0), (&names("y", "x")[..], 15.0)]
         );
-        // What is one's own is the other's neighbourhood.
+        // Each sample's own values are the other's neighbour values.
         assert_eq!(samples[0].features[0], samples[1].features[6]);
         assert_eq!(samples[0].features[1], samples[1].features[7]);
     }

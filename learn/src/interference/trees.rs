@@ -78,7 +78,7 @@ impl Trees {
         })
     }
 
-    /// The predicted slowdown of what a sample describes; its own is not looked at.
+    /// The predicted slowdown of a sample; its measured one is ignored.
     pub fn slowdown(&self, sample: &Sample) -> f64 {
         let rows = Rows {
             values: &sample.features,

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::features::base::Base;
 use crate::features::{FEATURES, Point};
 
-/// Most samples that models of quadratic cost learn from.
+/// Maximum number of samples for models of quadratic cost.
 const QUADRATIC_SAMPLES: usize = 1500;
 const NEIGHBOURS: usize = 5;
 
@@ -220,8 +220,8 @@ fn fitted(kind: ModelKind, rows: &[Vec<f64>], y: &Vec<f64>, seed: u64) -> Result
     })
 }
 
-/// A trained machine is what smartcore calls its instances, weights and constant; taken over, because the original
-/// borrows its training data.
+/// The trained state: smartcore's instances, weights and constant. It is copied, because the original borrows its
+/// training data.
 #[derive(serde::Deserialize)]
 struct Machine {
     instances: Vec<Vec<f64>>,

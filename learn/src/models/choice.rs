@@ -1,8 +1,8 @@
-//! Which members an ensemble has, and how much each counts: for workloads that it has not seen, and for those that it has.
+//! The members of an ensemble and their weights: for workloads that it was not trained on, and for those that it was.
 //!
-//! What carries over to other workloads does not see too much of this one's sizes; what knows other schedules of the same
-//! workload may. So there are two sets of weights over the same members, and every query takes the one that fits it.
-//! Weights are not negative and sum to 1. `crossval::select` finds them.
+//! A model that carries over to other workloads must not rely on the sizes of known ones; for other schedules of a
+//! known workload it may. So there are two sets of weights over the same members, and each query uses the one that fits
+//! it. Weights are not negative and sum to 1. `crossval::select` finds them.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,9 +23,9 @@ pub enum Familiarity {
 pub struct WeightedMembers {
     /// The members.
     pub members: Vec<MemberSpec>,
-    /// How much each counts for workloads that were not seen.
+    /// Weights for workloads outside the training data.
     pub unseen: Vec<f64>,
-    /// How much each counts for workloads that were seen.
+    /// Weights for workloads in the training data.
     pub known: Vec<f64>,
 }
 
@@ -35,7 +35,7 @@ impl Familiarity {
 }
 
 impl Default for WeightedMembers {
-    /// A few members that count alike, where there is not enough to choose by.
+    /// A few members of equal weight, for too few samples to choose by.
     fn default() -> Self {
         let members = default_members();
         let alike = vec![1.0 / members.len() as f64; members.len()];
@@ -48,7 +48,7 @@ impl Default for WeightedMembers {
 }
 
 impl WeightedMembers {
-    /// The members for machines that were not trained on, counting alike; none if there are none.
+    /// The members for machines outside the training data, with equal weights. `None` if there are no such members.
     pub fn for_foreign_machines(&self) -> Option<Self> {
         let members = self.members.iter().filter(|member| member.is_foreign());
         let members: Vec<MemberSpec> = members.cloned().collect();

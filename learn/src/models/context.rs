@@ -1,4 +1,4 @@
-//! What running inside a model does to an operator's time.
+//! The effect of running inside a model on an operator's time.
 //!
 //! Alone, an operator finds its inputs where its last call left them. Inside a model they come from the operator
 //! before, perhaps from memory, and its outputs have been evicted since the last pass. Runs that timed the whole model
@@ -15,7 +15,7 @@ use super::rates;
 use crate::data::{Dataset, Sample};
 use crate::features::Point;
 
-/// Least samples with both times to learn from, at a number of threads.
+/// Minimum number of samples with both times to fit, for one number of threads.
 const LEAST_SAMPLES: usize = 40;
 /// Bytes of an input or output that a core's own caches hold beside all else.
 const CACHED_BYTES: f64 = 5e5;
@@ -27,7 +27,7 @@ const PARTS: usize = 6;
 /// The fitted sums; times inside a model are those alone where no whole model was timed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
-    /// What a unit of each part takes, ns, by number of threads.
+    /// Cost of a unit of each part, ns, by number of threads.
     by_threads: BTreeMap<u64, [f64; PARTS]>,
 }
 
@@ -45,7 +45,7 @@ fn parts(point: &Point, alone: f64) -> [f64; PARTS] {
 }
 
 impl Context {
-    /// Learns from those of some samples that have both times.
+    /// Fits the samples that have both times.
     pub fn fit(dataset: &Dataset, indices: &[usize]) -> Self {
         let mut both: BTreeMap<u64, Vec<([f64; PARTS], f64, f64)>> = BTreeMap::new();
         let shares = dataset.shares();
@@ -110,7 +110,7 @@ mod tests {
         for sample in &data.samples {
             let inside = context.time(&sample.point, Some(2), sample.log2_time);
             assert!((inside - sample.log2_in_model.unwrap()).abs() < 0.02);
-            // A slower one of the same size adds as much; other numbers of threads go by what is known.
+            // A slower operator of the same size gains as much; other numbers of threads use the nearest rates.
             let slower = context.time(&sample.point, None, sample.log2_time + 4.0);
             let added = inside.exp2() - 1.1 * sample.log2_time.exp2();
             let expected = 1.1 * (sample.log2_time + 4.0).exp2() + added;

@@ -22,7 +22,7 @@ use crate::features::{Point, Scope};
 pub struct Ensemble {
     /// Its members.
     pub members: Vec<Member>,
-    /// How much each counts.
+    /// Weights of the members.
     pub weights: Weights,
     /// The workloads that it was trained on ([`Point::workload`]), ascending.
     pub workloads: Vec<u64>,
@@ -30,27 +30,26 @@ pub struct Ensemble {
     pub machines: Vec<u64>,
 }
 
-/// What decides which members a point is predicted by.
+/// Facts about a point that decide which members predict it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
     of_known_workload: bool,
-    /// On a machine that was not trained on, whose rates are known.
+    /// The machine is outside the training data, and its rates are known.
     is_foreign: bool,
     /// See [`Point::known`].
     known: Vec<Scope>,
 }
 
-/// How much each member counts.
+/// Weights of the members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
     /// For workloads that were not seen.
     pub unseen: Vec<f64>,
-    /// For those that were.
+    /// For workloads in the training data.
     pub known: Vec<f64>,
 }
 
-/// From fewer samples each member is trained twice: where there is little to learn from, chance decides much, and trees
-/// are cheap.
+/// With fewer samples, each member is trained twice: chance then matters more, and trees are cheap.
 const FEW_SAMPLES: usize = 3000;
 /// Added to the seeds the second time.
 const SECOND_SEED: u64 = 1000;
@@ -58,10 +57,10 @@ const SECOND_SEED: u64 = 1000;
 const ASKED: usize = 32;
 
 impl Ensemble {
-    /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once on a CPU,
-    /// a single time under interference has much weight. There the second training learns from times smoothed by the
-    /// features that the first found important. Graded times and those of GPUs are steady enough as they are. Smoothing
-    /// would blur the differences between operators.
+    /// Trains all members; with few samples, twice. In the log of a tool that measures each kernel once on a CPU, a
+    /// single time under interference has much weight. There the second training uses times smoothed over the features
+    /// that the first found important. Graded times and those of GPUs are steady enough without. Smoothing would blur
+    /// the differences between operators.
     ///
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
@@ -134,7 +133,7 @@ impl Ensemble {
         Ok(spread)
     }
 
-    /// Whether the point is on a machine that was not trained on, and members for such machines predict it.
+    /// Whether the point is on a machine outside the training data, and members for such machines predict it.
     pub fn is_foreign(&self, point: &Point) -> bool {
         point.bases.knows_rates()
             && self.machines.binary_search(&point.machine).is_err()
@@ -149,9 +148,9 @@ impl Ensemble {
         }
     }
 
-    /// How much each member counts. Members for other machines count for these alone, and no other members do there.
-    /// Members that see emitted code count for compiled kernels of workloads that were not seen. Members that see code or
-    /// counts have no weight for points without them.
+    /// Weights of the members. Members for other machines count for these alone, and no other members do there. Members
+    /// that use emitted code count for compiled kernels of workloads outside the training data. Members that use code
+    /// or counts have no weight for points without them.
     fn weights_for(&self, asked: &Asked) -> Vec<f64> {
         let weights = match asked.of_known_workload {
             false => &self.weights.unseen,
@@ -181,7 +180,7 @@ impl Ensemble {
         found.unwrap_or_else(|| weights.clone())
     }
 
-    /// The same for points that the same weights are for.
+    /// The same for points with common weights.
     fn spread_of(&self, points: &[&Point], weights: &[f64]) -> Result<Vec<(f64, f64)>> {
         if points.is_empty() {
             return Ok(Vec::new());

@@ -53,7 +53,7 @@ impl ModelKind {
         }
     }
 
-    /// What it is, in half a line.
+    /// A short description.
     pub fn about(self) -> &'static str {
         match self {
             Self::Ensemble => "Trees over several estimates of the time",

@@ -13,7 +13,7 @@ use crate::features::base::Base;
 use crate::features::{FEATURES, Point, Scope, positions_of};
 use crate::xgboost::{Booster, Labels, Rows};
 
-/// What a member minimises.
+/// The loss that a member minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
@@ -36,7 +36,7 @@ pub struct Trees {
     pub subsample: f64,
     /// Share of features for a tree.
     pub colsample: f64,
-    /// Least sum of weights in a leaf.
+    /// Minimum sum of weights in a leaf.
     pub min_child_weight: f64,
     /// Squared penalty of leaves.
     pub lambda: f64,
@@ -51,7 +51,7 @@ pub struct MemberSpec {
     pub base: Base,
     /// Groups of features that it does not see.
     pub without: Vec<Scope>,
-    /// What it minimises.
+    /// The loss that it minimises.
     pub objective: Objective,
     /// Its trees.
     pub trees: Trees,
@@ -71,7 +71,7 @@ pub const TREES: Trees = Trees {
     max_bin: 64,
 };
 
-/// Trees that take in more, where there is much to take in.
+/// Deeper trees for large training sets.
 pub const DEEP_TREES: Trees = Trees {
     rounds: 300,
     depth: 8,
@@ -103,11 +103,12 @@ pub const MANY_TREES: Trees = Trees {
     ..TREES
 };
 
-/// What members minimise: relative errors are judged, and disturbed measurements are too slow, so rather a little less
-/// than the median.
+/// The members' loss. Relative errors are judged, and measurements under interference are too slow, so the target is
+/// slightly below the median.
 pub const ROBUST: Objective = Objective::Quantile(0.4);
 
-/// What a member does not see: it has to answer about kernels that nobody compiled or counted, too.
+/// Scopes that each view of a member leaves out, because it must also predict kernels that were never compiled or
+/// counted.
 pub const VIEWS: [&[Scope]; 3] = [
     &[Scope::Code, Scope::Counted, Scope::Foreign],
     &[Scope::Size, Scope::Code, Scope::Counted, Scope::Foreign],
@@ -172,7 +173,7 @@ pub fn default_members() -> Vec<MemberSpec> {
     ]
 }
 
-/// A member with many trees over the fitted estimate for each of some views, seeded from a number on.
+/// Members with many trees over the fitted estimate, one for each view, with consecutive seeds.
 pub fn many_trees(views: [&[Scope]; 3], first_seed: u64) -> Vec<MemberSpec> {
     let spec = |(view, seed): (&[Scope], u64)| MemberSpec {
         trees: MANY_TREES,
@@ -229,7 +230,7 @@ const CHUNK: usize = 4096;
 /// A trained member.
 #[derive(Debug)]
 pub struct Member {
-    /// What it is.
+    /// The member's specification.
     pub spec: MemberSpec,
     /// Positions of the features that it sees.
     pub columns: Vec<usize>,
@@ -249,12 +250,12 @@ impl MemberSpec {
             }
     }
 
-    /// Whether it is asked about machines that it was not trained on.
+    /// Whether it predicts for machines outside the training data.
     pub fn is_foreign(&self) -> bool {
         self.without.contains(&Scope::Machine)
     }
 
-    /// What it sees that is known of some built kernels alone: it is of no use to points without.
+    /// The scopes of built kernels that it uses: it cannot predict points without them.
     pub fn reads(&self) -> impl Iterator<Item = Scope> {
         let hidden = |scope: &Scope| self.without.contains(scope);
         let of_built = Scope::OF_BUILT.into_iter();
@@ -266,7 +267,7 @@ impl MemberSpec {
         !self.without.contains(&Scope::Code)
     }
 
-    /// Positions of the features that it sees, of those that vary.
+    /// Indices of the features that it uses, among those that vary.
     pub fn columns(&self) -> Vec<usize> {
         let hidden = positions_of(&self.without);
         (0..FEATURES.len())
@@ -274,7 +275,7 @@ impl MemberSpec {
             .collect()
     }
 
-    /// What XGBoost trains its trees with.
+    /// XGBoost's parameters for its trees.
     pub fn parameters(&self, seed: u64) -> Vec<(&'static str, String)> {
         let t = &self.trees;
         let mut parameters = match self.objective {
@@ -338,7 +339,7 @@ impl Member {
             Base::Calibrated => Some(*set.rates_at_best()),
             Base::None | Base::Work => None,
         };
-        // What trees learn is what machines have in common, not how fast each is.
+        // Trees learn what machines have in common, not the speed of each.
         let own = (spec.base == Base::Calibrated).then(|| set.rates_by_machine());
         let targets: Vec<f32> = samples
             .iter()
@@ -379,7 +380,7 @@ impl Member {
         })
     }
 
-    /// What its trees correct, log2.
+    /// The estimate that its trees correct, log2.
     pub fn estimate(&self, point: &Point) -> f64 {
         estimate(self.spec.base, self.rates.as_ref(), point)
     }

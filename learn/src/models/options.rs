@@ -2,7 +2,7 @@
 
 use super::choice::WeightedMembers;
 
-/// What runs at the same time while fitting.
+/// Parallelism of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parallel {
     /// The members of the ensemble.
@@ -14,7 +14,7 @@ pub enum Parallel {
 /// How to fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitOptions {
-    /// What runs at the same time.
+    /// Parallelism of a fit.
     pub parallel: Parallel,
     /// The members of the ensemble and their weights.
     pub choice: WeightedMembers,

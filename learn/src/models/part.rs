@@ -1,4 +1,4 @@
-//! Which of many samples a member learns from.
+//! Chooses the samples that a member is trained on.
 //!
 //! A few hundred trees have some ten thousand leaves. A million samples teach them little more than a fifth of
 //! them does, and take five times as long. With a copy of all features in each member that trains, they fill the
@@ -9,8 +9,8 @@ use crate::data::split::shuffled;
 /// Samples that a member learns from at most.
 const LEARNED: usize = 200_000;
 
-/// Places of the samples among this many that a member learns from: all, or a random part, ascending; members of other seeds have
-/// other parts.
+/// Indices of the training samples of a member among `count`: all, or a random part, ascending. Members of other seeds
+/// have other parts.
 pub(super) fn learned(count: usize, seed: u64) -> Vec<usize> {
     if count <= LEARNED {
         return (0..count).collect();

@@ -1,4 +1,4 @@
-//! Members that a choice is made from.
+//! The members that are chosen from.
 //!
 //! They differ in estimates, visible features (all, no sizes, neither sizes nor totals), objectives, and shallow and
 //! deep trees. Members that see emitted code or counts are added where some points have them, and count for these.
@@ -15,7 +15,7 @@ use crate::features::base::Base;
 pub struct Pool {
     /// The members.
     pub members: Vec<MemberSpec>,
-    /// How many of them, from the first, count alike unless something else is found to be better.
+    /// Number of default members, which come first. They have equal weights unless another choice is better.
     pub usual: usize,
 }
 

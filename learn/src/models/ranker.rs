@@ -9,7 +9,7 @@ use crate::features::base::Base;
 use crate::features::{Point, Scope};
 use crate::xgboost::{Booster, Labels, Rows};
 
-/// Relevance is the rank within the workload in as many steps.
+/// Number of steps of relevance, which is the rank within the workload.
 const STEPS: f32 = 31.0;
 /// The library's limit of a group's size for exact pairs would be slow; larger groups are cut into pieces.
 const LARGEST_GROUP: usize = 256;

@@ -1,5 +1,4 @@
-//! The estimate whose rates are fitted: time as a sum of what each part of a kernel takes, with coefficients from the
-//! samples at hand.
+//! The fitted estimate: time as a sum of the costs of a kernel's parts, with coefficients fitted to samples.
 //!
 //! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs +
 //! h·several + i. The last is the least time of the device, h the time to start several threads and wait for them. Traffic
@@ -36,10 +35,10 @@ const UNITS: [f64; 20] = [
 /// Samples that these are judged on at most.
 const JUDGED: usize = 6000;
 
-/// Samples of a machine that its own rates are fitted to, at least.
+/// Minimum number of samples of a machine to fit its own rates to.
 const OWN_RATES: usize = 30;
 
-/// What arithmetic and traffic are counted in.
+/// The unit of arithmetic and traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Unit {
@@ -50,12 +49,12 @@ enum Unit {
     AtBest,
 }
 
-/// What a unit of each part takes.
+/// Cost of a unit of each part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// By part, ns.
     rates: [f64; PARTS],
-    /// What arithmetic and traffic are counted in.
+    /// The unit of arithmetic and traffic.
     #[serde(default)]
     unit: Unit,
     /// Cores or multiprocessors that share the pieces of a schedule, where the machine's own number is not known.
@@ -65,7 +64,7 @@ pub struct Rates {
 /// A point, its time (log2 ns), and how much it counts.
 pub type Timed<'a> = (&'a Point, f64, f64);
 
-/// Samples as they are fitted to.
+/// The samples in the form that the fit uses.
 fn timed<'a>(dataset: &'a Dataset, indices: &[usize]) -> Vec<Timed<'a>> {
     let samples = indices.iter().map(|&i| &dataset.samples[i]);
     samples
@@ -161,7 +160,7 @@ impl Rates {
             .sum()
     }
 
-    /// Cores or multiprocessors that the samples fit best with, where the machine does not report its own number.
+    /// Number of cores or multiprocessors that fits the samples best, if the machine does not report its own.
     pub fn units(&self) -> Option<f64> {
         self.units
     }
@@ -319,7 +318,7 @@ mod tests {
         for (found, wanted) in found.into_iter().zip([2.0, 2.0, 3.0, 20_000.0]) {
             assert!((found / wanted - 1.0).abs() < 0.02, "{rates:?}");
         }
-        // Rates fitted to one machine alone fit its own samples as well. Where they are few there are none.
+        // Rates fitted to one machine alone fit its own samples as well; with few samples there are none.
         let own = Rates::by_machine(&dataset, &dataset.all());
         assert_eq!(own.len(), 2);
         for sample in &dataset.samples {

@@ -1,4 +1,4 @@
-//! What all models offer.
+//! The interface of all models.
 
 use crate::error::Result;
 use crate::features::Point;
@@ -11,7 +11,7 @@ pub trait Regressor: Send + Sync {
     /// The model's library fails.
     fn predict(&self, points: &[&Point]) -> Result<Vec<f64>>;
 
-    /// How much the model disagrees with itself on each point, log2; none if it has no opinion.
+    /// Disagreement of the model's members on each point, log2. `None` if it has only one member.
     ///
     /// # Errors
     /// The model's library fails.

@@ -1,7 +1,7 @@
 //! The roofline: the longer of arithmetic and traffic at the best rates seen, by number of threads.
 //!
-//! A floor, and what any model must beat. Rates are high quantiles over the training samples, because the environment
-//! of most logs is not calibrated. The largest rate itself is often a measurement too good to be true.
+//! A lower bound on time, and a baseline for every model. Rates are high quantiles over the training samples, because
+//! most logs come without a calibration. The largest rate itself is often a faulty measurement.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! How much the time of one point says about that of another, 0 to 1. It falls off exponentially with the distance of
-//! their features, each weighted by its effect on the predictions of the ensemble's members.
+//! Similarity of two points: how much the time of one says about that of the other, 0 to 1. It decreases exponentially
+//! with the distance of their features, each weighted by its effect on the predictions of the ensemble's members.
 //!
 //! The mean absolute SHAP value of a feature says how much it moves them. The leaves that points share in the trees
 //! carry the same information, but few measured points make few leaves. Distances without these weights follow features
@@ -14,7 +14,7 @@ use crate::features::{FEATURES, Point};
 
 /// Pairs of points that tell the usual distance.
 const PAIRS: usize = 4096;
-/// A feature that moves predictions less than this share of what all do is left out.
+/// A feature with a smaller share of the total effect on predictions is left out.
 const LEAST_SHARE: f64 = 1e-4;
 /// Standard deviations beyond which a value counts as no further off.
 const FURTHEST: f32 = 4.0;
@@ -31,7 +31,7 @@ pub struct Similarity {
     reach: f32,
 }
 
-/// How much each feature moves the predictions of trained members, a share of what all do.
+/// Effect of each feature on the predictions of trained members, as a share of the total.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Importance(pub(crate) Vec<f64>);
 

@@ -1,4 +1,5 @@
-//! What measured times are without their noise: a regression on the similarity of points, deaf to disturbed measurements.
+//! Measured times without their noise: a regression on the similarity of points, robust against measurements under
+//! interference.
 //!
 //! A quick log has kernels that were measured once while something else ran: half as slow again, or three times. Trees
 //! learn such a time in a leaf of its own; here the points around it outvote it. The times (less an estimate, as for a
@@ -71,7 +72,7 @@ impl Smoother {
         smooth
     }
 
-    /// What each centre adds.
+    /// The coefficient of each centre.
     fn solve(&self, values: &[f64], middle: f64, weights: &[f64]) -> Vec<f64> {
         let width = self.centres;
         // Of the symmetric matrix only the lower triangle is made and read.
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_system_is_solved() {
-        // Lower triangle of [[4, 2], [2, 3]]; the upper entry is not looked at.
+        // Lower triangle of [[4, 2], [2, 3]]; the upper entry is not read.
         let matrix = DMatrix::from_row_slice(2, 2, &[4.0, f64::NAN, 2.0, 3.0]);
         let solved = solve_symmetric(matrix, DVector::from_vec(vec![10.0, 9.0]));
         assert!((solved[0] - 1.5).abs() < 1e-6 && (solved[1] - 2.0).abs() < 1e-6);

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use super::rates::Rates;
 use crate::data::{Dataset, Sample};
 
-/// Share of disturbed samples from which on what disturbs is learned. A column that hardly ever says something takes the place of
-/// others in the trees that draw it.
+/// Share of samples under interference from which on its features are used. A column that is nearly always empty
+/// displaces others in the trees that draw it.
 const OFTEN_DISTURBED: f64 = 0.25;
 
 /// Some samples of a dataset.

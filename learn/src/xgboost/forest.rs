@@ -15,15 +15,15 @@ use super::ubjson::Value;
 const TOGETHER: usize = 64;
 /// The numbers of a deeper tree's leaves do not fit a byte.
 const DEEPEST: usize = 8;
-/// Most leaves of a tree.
+/// Maximum number of leaves of a tree.
 const LEAVES: usize = 1 << DEEPEST;
-/// Places for leaves that rows end in: the leaves themselves, and two for each depth, one for either side.
+/// Positions for the leaves that rows end in: the leaves themselves, and two for each depth, one for either side.
 const PLACES: usize = 2 * LEAVES;
-/// Most thresholds of a [`Scale`]: the greatest rank but the one that is kept for missing values.
+/// Maximum number of thresholds of a [`Scale`]: one rank is reserved for missing values.
 const MOST_THRESHOLDS: usize = 254;
 /// The rank of a missing value where it goes right.
 const ABOVE_ALL: u8 = u8::MAX;
-/// What predicts the sum of the leaves itself.
+/// Objectives whose prediction is the sum of the leaves itself.
 const OBJECTIVES: [&str; 3] = ["reg:squarederror", "reg:quantileerror", "rank:pairwise"];
 
 /// A decision as XGBoost has it: right if the value is at least the threshold.
@@ -34,13 +34,13 @@ struct Split {
     missing_right: bool,
 }
 
-/// What a node does, before the tree is filled up.
+/// A node, before the tree is filled up.
 enum Node {
     Leaf(f32),
     Inner { split: Split, children: [usize; 2] },
 }
 
-/// What a feature's values are ranked by: some of its thresholds, ascending. A feature with very many has several scales.
+/// The thresholds that rank a feature's values, ascending. A feature with very many has several scales.
 #[derive(Debug, Clone)]
 struct Scale {
     feature: usize,
@@ -56,9 +56,9 @@ struct Decision {
     rank: u8,
     left: u16,
     right: u16,
-    /// Where the leaf is kept that a row ends in if it comes by.
+    /// Position of the leaf that a row ends in if it passes here.
     end: u16,
-    /// How many decisions before this one the last one of its left side is.
+    /// Number of decisions between the last one of its left side and this one.
     left_before: u16,
 }
 
@@ -72,7 +72,7 @@ struct Tree {
 /// All trees of a model.
 #[derive(Debug, Clone)]
 pub(super) struct Forest {
-    /// What the sum begins with.
+    /// The start value of the sum.
     base: f32,
     /// Features of a row.
     width: usize,
@@ -83,7 +83,7 @@ pub(super) struct Forest {
 }
 
 impl Forest {
-    /// The trees of a model (UBJSON); none if they do not fit the layout.
+    /// The trees of a model (UBJSON). `None` if they do not fit the layout.
     pub fn of_model(bytes: &[u8]) -> Option<Self> {
         let model = Value::read(bytes)?;
         let learner = model.at(&["learner"])?;
@@ -173,7 +173,7 @@ impl Forest {
         self.width
     }
 
-    /// How many scales there are.
+    /// Number of scales.
     #[cfg(test)]
     pub fn scales(&self) -> usize {
         self.scales.len()
@@ -189,14 +189,14 @@ impl Forest {
         self.predict_anywhere(count, value)
     }
 
-    /// The same with vectors of 32 bytes, twice as long as those of every processor of this kind.
+    /// The same with vectors of 32 bytes, twice the length that every x86-64 processor has.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn predict_wide(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
         self.predict_anywhere(count, value)
     }
 
-    // What is called here has to be compiled once more for the longer vectors, as part of the function above.
+    // Inlined into the function above, so that it is compiled again for the longer vectors.
     #[inline(always)]
     fn predict_anywhere(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
         let mut sums = vec![self.base; count];
@@ -343,7 +343,7 @@ impl Scales {
         Self { all, of_feature }
     }
 
-    /// The column and the rank that a split decides by; none if there are too many scales to number.
+    /// The column and the rank that a split decides by. `None` if there are too many scales to number.
     fn decision(&self, split: &Split) -> Option<(u16, u8)> {
         let (first, thresholds) = self.of_feature.get(&split.feature)?;
         let place = thresholds.partition_point(|threshold| *threshold < split.threshold);
@@ -354,7 +354,7 @@ impl Scales {
     }
 }
 
-/// The nodes of a tree, the root first; none if a split is by categories or makes no sense.
+/// The nodes of a tree, the root first. `None` if a split is by categories or is malformed.
 fn nodes(tree: &Value, width: usize) -> Option<Vec<Node>> {
     let [left, right, features, missing_left] = [
         "left_children",

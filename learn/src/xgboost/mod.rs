@@ -41,7 +41,7 @@ impl Rows<'_> {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -59,7 +59,7 @@ impl Rows<'_> {
     }
 }
 
-/// What training needs beside the rows.
+/// Training labels: the inputs of a training besides the rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Labels<'a> {
     /// The target of each row.

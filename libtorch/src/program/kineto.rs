@@ -54,15 +54,15 @@ impl Recording {
     /// Ends the recording: everything that was seen; its trace goes to a file if one is named.
     ///
     /// # Errors
-    /// Kineto's, or the file's name cannot be passed on.
+    /// Fails if Kineto does, or if the file's name cannot be passed on.
     pub fn stop(self, trace: Option<&Path>) -> anyhow::Result<Vec<Event>> {
         let path = trace.map(|path| CString::new(path.as_os_str().as_encoded_bytes()));
         let path = path.transpose().context("the name of the trace's file")?;
         let pointer = path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr());
         let mut events: Vec<Event> = Vec::new();
         let context = (&raw mut events).cast();
-        // SAFETY: `pointer` is null or a string that lives on. `context` is what `take` casts it back to. Both are used
-        // until the call returns only.
+        // SAFETY: `pointer` is null or a string that outlives the call. `take` casts `context` back to its type. Both
+        // are used only until the call returns.
         done(unsafe { optorch_stop(pointer, context, take) })?;
         Ok(events)
     }
@@ -118,7 +118,7 @@ extern "C" fn take(context: *mut c_void, event: *const RawEvent) {
             array(raw.modules, raw.module_count),
         )
     };
-    // SAFETY: there are as many extents as the ranks say in all.
+    // SAFETY: the number of extents is the sum of the ranks.
     let mut extents = unsafe { array(raw.extents, ranks.iter().sum()) };
     let shapes = ranks.iter().map(|&rank| {
         let (shape, rest) = extents.split_at(rank);

@@ -62,7 +62,7 @@ fn timed(model: &Model) -> anyhow::Result<u64> {
     let begun = Instant::now();
     let result = model.run()?;
     let ns = begun.elapsed().as_nanos() as u64;
-    // To give the outputs back is no part of the run.
+    // Freeing the outputs is not part of the run.
     drop(result);
     Ok(ns)
 }

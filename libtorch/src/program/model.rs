@@ -93,7 +93,7 @@ impl Model {
             let expected = expected.to_kind(Kind::Double);
             let scale = f64::try_from(expected.abs().max())?;
             let difference = f64::try_from((found - expected).abs().max())?;
-            // A difference that is no number is no small one.
+            // A difference that is NaN is not a small one.
             if difference.is_nan() {
                 return Ok(f64::MAX);
             }
@@ -156,7 +156,7 @@ fn kind(dtype: &str) -> anyhow::Result<Kind> {
     })
 }
 
-/// What libtorch says, without its trace of C++ frames.
+/// libtorch's message, without its trace of C++ frames.
 fn first_line(error: tch::TchError) -> anyhow::Error {
     let text = error.to_string();
     let lines = text

@@ -1,13 +1,14 @@
-//! Which layer of the source model a call belongs to: that of the weights that it reads.
+//! Finds a call's layer in the source model: that of the weights that it reads.
 //!
-//! Frontends keep the names of weights (`layer1.0.conv1.weight`) but not those of layers, so the layer is a weight's name
-//! without its last part. A call without weights belongs to the layer whose result it reads: that of the call before it.
+//! Frontends keep the names of weights (`layer1.0.conv1.weight`) but not those of layers, so the layer is a weight's
+//! name without its last part. A call without weights belongs to the layer of the preceding call, whose result it
+//! reads.
 
 use std::collections::BTreeMap;
 
 use super::Graph;
 
-/// What stands before the first call with a weight.
+/// The layer of calls before the first one with a weight.
 const INPUT: &str = "(input)";
 
 /// Last parts of names that say which weight of a layer it is.
@@ -69,7 +70,7 @@ fn layer_of(weight: &str) -> &str {
     end.map_or(own, |end| &own[..end])
 }
 
-/// A name without the digits at its end and what stands before them.
+/// A name without the digits at its end and the text before them.
 fn without_number<'a>(name: &'a str, before: &str) -> Option<&'a str> {
     let rest = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let rest = rest

@@ -1,8 +1,8 @@
 //! The operator graph of an import: what `graph.json` holds.
 //!
-//! Owns the types, reading them, and sums over them. Format 1: shapes in elements, sizes in bytes. `flops` are those
-//! of one call of the operator's anchor (2 per multiply-add, 1 per other arithmetic operation), and `count` its calls
-//! in the model.
+//! Owns the types, reading them, and sums over them. Format 1: shapes in elements, sizes in bytes. `flops` are those of
+//! one call of the operator's anchor (2 per multiply-add, 1 per other arithmetic operation), and `count` its calls in
+//! the model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Graph {
     pub source: String,
     /// The model's name as the registry, the file or the specification gives it.
     pub model: String,
-    /// Versions of what made the import.
+    /// Versions of the software that made the import.
     pub versions: BTreeMap<String, String>,
     /// Samples at once.
     pub batch: u64,
@@ -42,7 +42,7 @@ pub struct Graph {
     pub outputs: Vec<Output>,
     /// Expected outputs, where the model came with some.
     pub reference: Option<Reference>,
-    /// What the import's outputs were compared with.
+    /// The reference of the import's outputs.
     #[serde(default)]
     pub check: Check,
     /// Every distinct fused operator, in the order of its first call.
@@ -51,13 +51,13 @@ pub struct Graph {
     pub calls: Vec<Call>,
 }
 
-/// The comparison of an import's outputs with those of the model's own framework, on seeded inputs. An import that differs
-/// is refused, so there is none that failed.
+/// The comparison of an import's outputs with those of the model's own framework, on seeded inputs. An import with
+/// other outputs is refused, so none of these failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Check {
     /// The framework that computes the same, and its version.
     pub reference: Option<String>,
-    /// Why there was nothing to compare with.
+    /// Why there was no reference.
     pub reason: Option<String>,
 }
 
@@ -102,7 +102,7 @@ pub struct Input {
     pub data: Option<ByteRange>,
 }
 
-/// Who provides a parameter of the Relax function.
+/// The origin of a parameter of the Relax function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputRole {
@@ -235,7 +235,7 @@ impl Graph {
     /// Reads graph.json.
     ///
     /// # Errors
-    /// A sentence with the file and what is wrong with it; the caller decides whether to import again.
+    /// Fails with a sentence about the file and its fault; the caller decides whether to import again.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let graph: Self =

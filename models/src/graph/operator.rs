@@ -36,8 +36,8 @@ pub struct Operator {
     /// Bytes that the model reads and writes between two uses of one of the weights, its own counted, mean over the calls;
     /// none without weights.
     pub weight_reuse_bytes: Option<u64>,
-    /// The same between two uses of the memory that the outputs are written to, by TVM's memory plan. None where the
-    /// operator becomes a view there.
+    /// The same between two uses of the outputs' memory, by TVM's memory plan. `None` if the operator becomes a view
+    /// there.
     pub output_reuse_bytes: Option<u64>,
     /// The anchor's iteration space.
     pub loops: Vec<Axis>,
@@ -45,7 +45,7 @@ pub struct Operator {
     pub blocks: Vec<Block>,
 }
 
-/// What an operator computes.
+/// The computation of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(
@@ -155,7 +155,7 @@ impl std::fmt::Display for OperatorKind {
     }
 }
 
-/// TVM's operator pattern, which decides what fuses with what.
+/// TVM's operator pattern, which decides about fusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the variants are TVM's own names")]
@@ -194,7 +194,7 @@ pub struct Argument {
     pub shape: Vec<u64>,
     /// Element type.
     pub dtype: String,
-    /// What it is to the operator.
+    /// Its role in the operator.
     pub role: ArgumentRole,
     /// Seeded data for measuring the operator alone.
     pub fill: Fill,
@@ -210,7 +210,7 @@ impl Argument {
     }
 }
 
-/// What an argument is to its operator.
+/// The role of an argument in its operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentRole {
@@ -222,7 +222,7 @@ pub enum ArgumentRole {
     Output,
 }
 
-/// Attributes of an operator's anchor; only those that apply are present.
+/// Attributes of an operator's anchor; only the applicable ones are present.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Window extents.
@@ -284,9 +284,9 @@ pub struct Block {
     pub role: BlockRole,
     /// Its axes in order.
     pub iters: Vec<Axis>,
-    /// What it reads.
+    /// Its reads.
     pub reads: Vec<Access>,
-    /// What it writes.
+    /// Its writes.
     pub writes: Vec<Access>,
 }
 
@@ -355,7 +355,7 @@ impl Operator {
         hex(&Sha256::digest(identity.to_string().as_bytes()))[..16].to_owned()
     }
 
-    /// Terms summed in one element of the output: what rounding differences grow with.
+    /// Number of terms summed in one element of the output. Rounding differences grow with it.
     #[must_use]
     pub fn reduction_length(&self) -> u64 {
         self.loops

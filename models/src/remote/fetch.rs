@@ -1,4 +1,4 @@
-//! One file over HTTP, with what is there already of it.
+//! Fetches one file over HTTP, continuing a partial one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::error::ImportError;
 
 /// Largest file that is fetched: twice what an ONNX file can have, for archives with test data.
 const LARGEST: u64 = 4 << 30;
-/// How long a server may say nothing.
+/// Maximum silence of a server.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes between two words of progress.
 const STEP: u64 = 1 << 20;
@@ -37,7 +37,7 @@ pub(super) fn fetch(url: &str, path: &Path, watch: &mut Watch<'_>) -> Result<(),
     let resumed = match response.status() {
         StatusCode::OK => false,
         StatusCode::PARTIAL_CONTENT => true,
-        // Asked for what lies behind the end: all of it is there.
+        // A request for bytes after the end: the file is complete.
         StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
             forget(&part, &mark)?;
             return fetch(url, path, watch);

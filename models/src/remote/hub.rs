@@ -13,7 +13,7 @@ use crate::error::{ImportError, did_you_mean};
 
 /// Environment variable with the address of another hub of the same form, without a slash at its end.
 pub(crate) const HUB_VARIABLE: &str = "OPBENCH_MODEL_HUB";
-/// Where large files of the repository are served from.
+/// Server of the repository's large files.
 const HUB: &str = "https://media.githubusercontent.com/media/onnx/models/main";
 /// Where its manifest is: a small file, kept elsewhere by that server.
 const MANIFEST: &str = "https://raw.githubusercontent.com/onnx/models/main/ONNX_HUB_MANIFEST.json";
@@ -36,10 +36,10 @@ struct Metadata {
     model_with_data_sha: Option<String>,
 }
 
-/// What to fetch for a name: the archive with inputs and outputs to check against where there is one.
+/// The file to fetch for a name: the archive with inputs and outputs for a check, if there is one.
 ///
 /// # Errors
-/// The manifest cannot be had or read, or has no such name.
+/// Fails if the manifest is not available or not readable, or has no such name.
 pub(crate) fn find(
     name: &str,
     cache: &Cache,

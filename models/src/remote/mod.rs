@@ -26,7 +26,7 @@ const UNPACKED: &str = "model";
 /// Characters of the address's hash in a folder name.
 const DIGITS: usize = 16;
 
-/// What is to be fetched.
+/// The file to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// `http` or `https` address.
@@ -35,7 +35,7 @@ pub(crate) struct Wanted {
     pub sha256: Option<String>,
 }
 
-/// How far a fetch has come.
+/// The progress of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
     /// Bytes that are there.
@@ -63,7 +63,7 @@ impl fmt::Display for Transfer {
 /// Told of each megabyte or so that arrives.
 pub type Watch<'a> = dyn FnMut(Transfer) + 'a;
 
-/// What is known of a finished download.
+/// The record of a finished download.
 #[derive(Debug, Serialize, Deserialize)]
 struct DownloadRecord {
     format: u32,
@@ -75,9 +75,9 @@ struct DownloadRecord {
 /// Fetches a file, unless it is there already, and unpacks it if it is an archive: the ONNX file.
 ///
 /// # Errors
-/// [`ImportError::Remote`] if the server cannot be reached or has no such file, with the place where a file fetched
-/// otherwise is looked for; [`ImportError::CorruptModel`] for another hash than wanted, or an archive that is damaged,
-/// hostile, or holds not exactly one ONNX file.
+/// Fails with [`ImportError::Remote`] if the server cannot be reached or has no such file, and names the path for a
+/// file fetched otherwise. Fails with [`ImportError::CorruptModel`] for another hash than expected, or for an archive
+/// that is damaged, hostile, or holds not exactly one ONNX file.
 pub(crate) fn file(
     wanted: &Wanted,
     cache: &Cache,
@@ -133,7 +133,7 @@ fn is_archive(path: &Path) -> bool {
     name.ends_with(".tar.gz") || name.ends_with(".tgz")
 }
 
-/// Whether the record fits the file and what is wanted.
+/// Whether the record fits the file and the request.
 fn is_complete(folder: &Path, path: &Path, wanted: &Wanted) -> bool {
     let text = std::fs::read(folder.join(RECORD)).unwrap_or_default();
     let Ok(record) = serde_json::from_slice::<DownloadRecord>(&text) else {

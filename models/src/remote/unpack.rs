@@ -9,9 +9,9 @@ use tar::{Archive, EntryType};
 use crate::cache;
 use crate::error::ImportError;
 
-/// Most bytes that an archive may unpack to.
+/// Maximum size of an unpacked archive, bytes.
 const LARGEST: u64 = 8 << 30;
-/// Most files and folders in an archive.
+/// Maximum number of files and folders in an archive.
 const MOST_ENTRIES: usize = 10_000;
 
 /// Unpacks regular files and folders below `folder`, which appears when all of them are there.
@@ -36,7 +36,7 @@ fn unpack_to(archive: &Path, folder: &Path) -> Result<(), ImportError> {
     let damaged =
         |error: std::io::Error| bad(&format!("not a tar.gz archive, or damaged ({error})"));
     let file = std::fs::File::open(archive).map_err(|e| ImportError::io(archive, e))?;
-    // What the headers claim need not be what the data are: bytes are counted as they come.
+    // Headers may lie about sizes, so the bytes are counted.
     let mut archive = Archive::new(GzDecoder::new(file).take(LARGEST));
     std::fs::create_dir_all(folder).map_err(|e| ImportError::io(folder, e))?;
     let mut bytes = 0_u64;

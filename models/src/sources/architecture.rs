@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::error::ImportError;
 use crate::files;
 
-/// What a user changes of an architecture's own configuration.
+/// The user's changes to an architecture's own configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Architecture {
     /// Elements of a token's vector.
@@ -64,7 +64,7 @@ impl fmt::Display for Architecture {
 /// Reads a configuration file: one JSON object.
 ///
 /// # Errors
-/// There is no such file, or it is not JSON, or not an object.
+/// Fails if there is no such file, or if it is not a JSON object.
 pub(super) fn read_config(path: &Path) -> Result<Map<String, Value>, ImportError> {
     let text = files::read_text(path)?;
     serde_json::from_str(&text).map_err(|error| ImportError::CorruptModel {

@@ -1,8 +1,8 @@
-//! Where models come from: one file a source, each behind [`ModelSource`], all in [`SOURCES`].
+//! Sources of models: one file a source, each behind [`ModelSource`], all in [`SOURCES`].
 //!
-//! A source turns a user's request into exactly one thing to import, with every default filled in. It refuses early what
-//! can be refused without Python: unknown names, shapes that do not fit, zero sizes. The importer's side of a source is
-//! `models/python/opbench_import`. A new source is a file here and a line in [`SOURCES`].
+//! A source turns a user's request into exactly one thing to import, with every default filled in. It refuses
+//! everything that can be refused without Python: unknown names, shapes that do not fit, zero sizes. The importer's
+//! side of a source is `models/python/opbench_import`. A new source is a file here and a line in [`SOURCES`].
 
 mod architecture;
 mod local;
@@ -54,7 +54,7 @@ pub fn names() -> &'static [&'static str] {
 /// Libraries of models whose source is `torch`.
 const LIBRARIES: [&str; 2] = ["torchvision", "timm"];
 
-/// A place that models come from.
+/// A source of models.
 pub trait ModelSource: Sync {
     /// The word on the command line.
     fn name(&self) -> &'static str;
@@ -62,7 +62,7 @@ pub trait ModelSource: Sync {
     /// How to name a model of this source, as the next thing to do for a user who has named none.
     fn naming(&self) -> &'static str;
 
-    /// What names a model in files and folders.
+    /// The name of a model in files and folders.
     fn short_name(&self, model: &str) -> String {
         model.to_owned()
     }
@@ -72,7 +72,7 @@ pub trait ModelSource: Sync {
         false
     }
 
-    /// Whether its models are graphs of ONNX to begin with.
+    /// Whether its models are ONNX graphs.
     fn is_onnx(&self) -> bool {
         false
     }
@@ -85,7 +85,7 @@ pub trait ModelSource: Sync {
     /// Finds what to import and fills in defaults.
     ///
     /// # Errors
-    /// No such model, or the request's sizes do not fit it.
+    /// Fails if there is no such model, or if the request's sizes do not fit it.
     fn resolve(
         &self,
         request: &ImportRequest,
@@ -93,11 +93,11 @@ pub trait ModelSource: Sync {
     ) -> Result<Resolved, ImportError>;
 }
 
-/// What sources may look at.
+/// The inputs of a source.
 pub struct Context<'a> {
     /// The models of source `local`.
     pub registry: &'a registry::Registry,
-    /// Where imports are kept, and what sources fetch.
+    /// The cache of imports and downloads.
     pub cache: &'a Cache,
     /// Told how far a download has come.
     pub watch: &'a mut Watch<'a>,
@@ -112,7 +112,7 @@ pub struct Source(&'static dyn ModelSource);
 pub enum UnknownSource {
     /// Its models are those of another source.
     PartOf(&'static str),
-    /// It is none.
+    /// It has none.
     None,
 }
 
@@ -127,7 +127,7 @@ impl Source {
     /// The source of that name.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub fn find(name: &str) -> Result<Source, UnknownSource> {
         let found = SOURCES.into_iter().find(|s| s.name() == name);
         found.map(Source).ok_or(if LIBRARIES.contains(&name) {
@@ -185,7 +185,7 @@ impl<'de> Deserialize<'de> for Source {
 /// A request with all defaults in place; its JSON is the importer's request and part of the cache key.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Resolved {
-    /// Where the model comes from.
+    /// Source of the model.
     pub source: Source,
     /// Its name: the registry's, the file's stem, or the complete specification.
     pub model: String,
@@ -197,7 +197,7 @@ pub struct Resolved {
     pub seqlen: Option<u64>,
     /// Shapes that the user gave, by name.
     pub inputs: Vec<InputOverride>,
-    /// Seeded input data that the registry asks for.
+    /// Seeded input data from the registry.
     pub fills: BTreeMap<String, Fill>,
     /// Further fields of the request, as the source and its side of the importer agree.
     #[serde(flatten)]

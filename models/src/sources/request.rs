@@ -1,4 +1,4 @@
-//! What a user asks to import, as written on the command line.
+//! A request to import, as written on the command line.
 //!
 //! Owns the request and the syntax of input overrides, `name:1x3x224x224[:dtype]`; whether they fit a model is decided
 //! in `sources` and by the importer.
@@ -15,7 +15,7 @@ use crate::error::ImportError;
 /// An import to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportRequest {
-    /// Where the model comes from.
+    /// Source of the model.
     pub source: Source,
     /// Name, path, or operator specification, as the source wants it.
     pub model: String,
@@ -37,7 +37,7 @@ pub struct ImportRequest {
     pub composites: Composites,
 }
 
-/// Which operators share a kernel.
+/// The operators that share a kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fusion {

@@ -12,7 +12,7 @@ use crate::sources::request::ImportRequest;
 pub(super) struct SingleFile {
     name: &'static str,
     naming: &'static str,
-    /// What the file should be.
+    /// The expected kind of file.
     wanted: &'static str,
     extra: Option<&'static str>,
 }

@@ -25,7 +25,7 @@ use oppredict::model::{TrainOptions, Trained, file, train};
 use oppredict::query::answer::Detail;
 use serde_json::{Value, json};
 
-/// Rows that the model learns from.
+/// Number of rows that the model is trained on.
 const LEARNED: usize = 4000;
 /// Rows that are answered at once.
 const ANSWERED: usize = 200_000;
@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All figures but those of training.
+/// All figures except those of training.
 fn everything(folder: &Path, set: &RowSet, dataset: &Dataset) -> anyhow::Result<Figures> {
     let options = TrainOptions::default();
     let trained = train(dataset, DeviceKind::CPU, &options, &())?;

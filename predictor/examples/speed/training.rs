@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::Figures;
 
-/// Rows that are trained on.
+/// Number of rows in the training benchmark.
 const TRAINED: usize = 100_000;
 
 /// Trains once from the samples, and once from the matrix in memory, as Python does; the files are written afterwards.

@@ -10,7 +10,7 @@ use crate::render;
 use crate::transfer::fit::Machine;
 use crate::transfer::gain::{gain, old_predictions};
 
-/// Adapts a model to a new machine, prints what that gained, and writes the new model if asked to.
+/// Adapts a model to a new machine, prints the gain, and writes the new model if a file is named.
 pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
         opdata::check_output(out)?;
@@ -47,7 +47,7 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     show(args.json, &gain, |_| render::train::gain(&gain))
 }
 
-/// Machines are numbered among those of a dataset: here the numbers would be those of machines that the old model knows.
+/// Removes the machine numbers of a dataset: the old model would take them for machines that it was trained on.
 fn without_numbers(dataset: &mut Dataset) {
     for machine in &mut dataset.machines {
         machine.number = None;

@@ -23,11 +23,11 @@ use crate::correlate::Against;
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted. `oppredict serve` ends with 0 on Ctrl-C.";
 
-/// How long an operator takes on a target, why, and where it turns.
+/// Predicts how long an operator takes on a target, explains why, and finds where a factor stops paying.
 #[derive(Debug, Parser)]
 #[command(name = "oppredict", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Args {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -39,11 +39,11 @@ pub enum Command {
     Eval(EvalArgs),
     /// Learns from datasets and writes a model file.
     Train(TrainArgs),
-    /// How long one operator takes, at several numbers of threads and batch sizes.
+    /// Time of one operator, at several numbers of threads and batch sizes.
     Query(QueryArgs),
-    /// How long a whole model takes, operator by operator; or every row of a dataset, as CSV.
+    /// Time of a whole model, operator by operator; or of every row of a dataset, as CSV.
     Predict(PredictArgs),
-    /// Which factors go with time, how surely, and with each other, by kind of operator.
+    /// Correlation of factors with time and with each other, with significance, by kind of operator.
     Correlate(CorrelateArgs),
     /// Where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
     Turning(TurningArgs),
@@ -51,11 +51,13 @@ pub enum Command {
     Adapt(AdaptArgs),
     /// Answers queries from a file of JSON lines with JSON lines, as `serve` answers them.
     Batch(BatchArgs),
-    /// What to measure next: writes a plan for opcollect with the points that should cut the error most in a given time.
+    /// Measurements to make next: writes a plan for opcollect with the points that should reduce the error most in a
+    /// given time.
     Suggest(SuggestArgs),
     /// Where to place the operators of one or several models that run side by side: Nash equilibrium, optimum, HEFT, greedy.
     Place(PlaceArgs),
-    /// Which operators of models run at the same time, on how many threads: sequential, greedy, dynamic programme; what that gains.
+    /// Schedule of models' operators that run at the same time: which ones, on how many threads, and the gain
+    /// (sequential, greedy, dynamic programming).
     Schedule(ScheduleArgs),
     /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
     Serve(ServeArgs),
@@ -70,7 +72,7 @@ pub enum Command {
     Man,
 }
 
-/// Rows to learn from.
+/// Arguments that name the rows to learn from.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct DataArgs {
     #[command(flatten)]
@@ -98,7 +100,7 @@ pub struct DevicesArgs {
 }
 
 impl DevicesArgs {
-    /// Adds the figures to what is known of the rows' machines.
+    /// Adds the figures of `--devices` to the facts about the rows' machines.
     pub fn tell(&self, rows: &mut RowSet) -> anyhow::Result<()> {
         if let Some(file) = &self.devices {
             let devices = read_devices(file)?;
@@ -130,7 +132,7 @@ impl DataArgs {
         Ok(rows)
     }
 
-    /// Which machines' rows to take.
+    /// The machines whose rows are used.
     pub fn machines(&self) -> Machines {
         match &self.machine {
             Some(name) => Machines::Named(name.clone()),
@@ -149,7 +151,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "DIR", action = clap::ArgAction::Append)]
     pub pairs: Vec<PathBuf>,
     /// What is held out: leave-one-workload-out, leave-one-model-out, leave-one-machine-out, by-time, 5-fold,
-    /// 5-fold-workloads. Workloads held out one by one take a training each.
+    /// 5-fold-workloads. Each workload held out by itself needs a training of its own.
     #[arg(long, default_value = "5-fold-workloads")]
     pub split: Split,
     /// The kind of model.
@@ -174,8 +176,9 @@ pub struct EvalArgs {
     /// whether something else ran while it was measured.
     #[arg(long, value_name = "FILE.csv")]
     pub predictions: Option<PathBuf>,
-    /// With --split leave-one-machine-out: numbers of measurements on the machine held out to adapt a model of the others
-    /// by, e.g. 0,10,20,50,100. Reported beside the model as it is and one of the measurements alone.
+    /// With --split leave-one-machine-out: numbers of measurements on the held-out machine to adapt a model of the
+    /// others with, e.g. 0,10,20,50,100. The table also has the model without adaptation and a model of these
+    /// measurements alone.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole, allow_negative_numbers = true)]
     pub measurements: Vec<usize>,
     /// Number of workloads to list.
@@ -208,7 +211,7 @@ pub struct TrainArgs {
     pub json: bool,
 }
 
-/// Which trained model to ask, and how.
+/// Arguments that name the trained model and how to ask it.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct UsingArgs {
     /// The trained model; the newest .opm in models/ or here if left out.
@@ -275,7 +278,7 @@ pub struct PredictArgs {
     pub using: UsingArgs,
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Where the model comes from, as for opcollect: local, onnx or simple.
+    /// Source of the model, as for opcollect: local, onnx or simple.
     #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source, requires = "model_name")]
     pub model_source: ModelSource,
     /// A model of that source: a name of `opcollect list models`, the path of an ONNX file, or an operator.
@@ -315,13 +318,13 @@ pub struct PlaceArgs {
     /// The models, e.g. resnet-18,bert-tiny:16 (a sequence length of 16).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
     pub models: Vec<String>,
-    /// Where the models come from, as for opcollect: local, onnx or simple.
+    /// Source of the models, as for opcollect: local, onnx or simple.
     #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source)]
     pub model_source: ModelSource,
     /// The devices: cpu, cuda, vta, tpu; `cpu:2` are two of one thread each, `cpu:2x4` two of four.
     #[arg(long, value_name = "DEVICE,…")]
     pub devices: String,
-    /// A TOML table of links, power, memory and what devices share.
+    /// A TOML table of links, power, memory and shared resources of the devices.
     #[arg(long, value_name = "FILE.toml")]
     pub table: Option<PathBuf>,
     /// A trained model that predicts the costs that were not measured.
@@ -355,7 +358,7 @@ pub struct ScheduleArgs {
     /// The models, e.g. squeezenet, or resnet-18,bert-tiny:16 (a sequence length of 16) to run them at the same time.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
     pub models: Vec<String>,
-    /// Where the models come from, as for opcollect: local, onnx or simple.
+    /// Source of the models, as for opcollect: local, onnx or simple.
     #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source)]
     pub model_source: ModelSource,
     /// Threads.
@@ -389,7 +392,7 @@ pub struct ScheduleArgs {
 pub struct CorrelateArgs {
     #[command(flatten)]
     pub data: DataArgs,
-    /// What factors are correlated with: the time, or the time over a roofline estimate.
+    /// Quantity that the factors are correlated with: the time, or the time over a roofline estimate.
     #[arg(long, default_value = "rate", value_parser = against())]
     pub against: Against,
     /// Number of factors to list, for each kind of operator.
@@ -438,7 +441,7 @@ pub struct AdaptArgs {
     /// The model of the old machine; the newest .opm in models/ or here if left out.
     #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
     pub model: Option<PathBuf>,
-    /// How many of the measurements to use; the program chooses which. The others show the gain.
+    /// Number of measurements to use, which the program chooses. The others show the gain.
     #[arg(long, default_value_t = 20, value_parser = whole, allow_negative_numbers = true)]
     pub measurements: usize,
     /// The adapted model to write.
@@ -465,7 +468,7 @@ pub struct BatchArgs {
 /// `oppredict suggest`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct SuggestArgs {
-    /// What is measured already.
+    /// The rows measured before.
     #[command(flatten)]
     pub data: DataArgs,
     /// Time that measuring may take, e.g. 45m or 2h.
@@ -474,25 +477,25 @@ pub struct SuggestArgs {
     /// Points to choose from, as `opcollect plan --candidates DIR` lists them; may be repeated.
     #[arg(long, value_name = "DIR", action = clap::ArgAction::Append, required_unless_present_any = ["model_names", "model_files"])]
     pub candidates: Vec<PathBuf>,
-    /// Where the models of --modelname come from, as for opcollect: local, onnx or simple.
+    /// Source of the models of --modelname, as for opcollect: local, onnx or simple.
     #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source, requires = "model_names")]
     pub model_source: ModelSource,
-    /// Models whose operators to choose from, with their default schedules, e.g. resnet-18,mobilenet.
+    /// Models whose operators are candidates, with their default schedules, e.g. resnet-18,mobilenet.
     #[arg(long = "modelname", value_name = "NAME,…", value_delimiter = ',')]
     pub model_names: Vec<String>,
     /// The same for ONNX files; may be repeated.
     #[arg(long = "model-file", value_name = "FILE.onnx", action = clap::ArgAction::Append)]
     pub model_files: Vec<PathBuf>,
-    /// Numbers of threads to choose from for the operators of models: 1,2,4 or a range such as 1..64.
+    /// Numbers of threads at which operators of models are candidates: 1,2,4 or a range such as 1..64.
     #[arg(long, default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
-    /// Batch sizes of the models to choose from; their own if left out.
+    /// Batch sizes at which operators of models are candidates; the model's own by default.
     #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
     pub batch: Numbers,
     /// Sequence length, for models that have one.
     #[arg(long, allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
-    /// Most points to choose.
+    /// Maximum number of points to choose.
     #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
     pub count: Option<NonZeroUsize>,
     /// A trained model to ask instead of training one on the rows.

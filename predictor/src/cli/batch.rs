@@ -14,7 +14,7 @@ use crate::query::whatif::WhatIf;
 
 /// Queries that are answered together.
 const TOGETHER: usize = 4096;
-/// What stands for standard input.
+/// The path that means standard input.
 const STDIN: &str = "-";
 
 /// Answers every line of a file.

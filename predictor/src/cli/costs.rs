@@ -1,4 +1,5 @@
-//! What commands need that place or schedule models: measured rows, a predictor for the rest, and the models' graphs.
+//! Inputs of the commands that place or schedule models: measured rows, a predictor for the rest, and the models'
+//! graphs.
 
 use std::path::{Path, PathBuf};
 

@@ -78,7 +78,7 @@ fn is_misuse(error: &anyhow::Error) -> bool {
         || import.is_some_and(ImportError::is_usage)
 }
 
-/// Does what was asked for.
+/// Runs a command.
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Eval(arguments) => eval::run(&arguments),
@@ -101,7 +101,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// The messages of an error and its causes, without those that the one before tells already.
+/// The messages of an error and its causes, without those that an earlier message contains.
 fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -1,4 +1,4 @@
-//! Which trained model to ask: the one named, else the newest `.opm` in `models/` or the working directory.
+//! Chooses the trained model: the one named, else the newest `.opm` in `models/` or the working directory.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

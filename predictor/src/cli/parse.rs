@@ -60,7 +60,7 @@ pub fn some_numbers(text: &str) -> Result<Numbers, String> {
     Ok(found)
 }
 
-/// How many of something there are to be.
+/// Parses a count.
 pub fn whole(text: &str) -> Result<usize, String> {
     text.parse()
         .map_err(|_| "give a whole number such as 20".to_owned())
@@ -94,7 +94,7 @@ pub fn level(text: &str) -> Result<f64, String> {
     level.ok_or_else(|| "give a share above 0 and below 1, e.g. 0.9".to_owned())
 }
 
-/// A time above 0, such as `90s`, `45m` or `2h 30m`.
+/// Parses a time above 0, such as `90s`, `45m` or `2h 30m`.
 pub fn budget(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text.trim()) {
         Ok(budget) if !budget.is_zero() => Ok(budget),
@@ -105,12 +105,12 @@ pub fn budget(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The names of models, with what they are.
+/// Names of models, each with a description.
 pub fn model_kinds() -> impl TypedValueParser<Value = ModelKind> {
     one_of(ModelKind::ALL.map(|kind| (kind, kind.name(), kind.about())))
 }
 
-/// What factors are set against.
+/// Parses the quantity that factors are correlated with.
 pub fn against() -> impl TypedValueParser<Value = Against> {
     one_of(Against::ALL.map(|against| (against, against.name(), against.about())))
 }

@@ -15,7 +15,7 @@ use crate::place::problem::Problem;
 use crate::place::{Outcome, Placed, devices, place, timeline};
 use crate::render;
 
-/// What is printed as JSON.
+/// The answer as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     devices: Vec<&'a str>,

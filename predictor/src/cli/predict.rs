@@ -118,7 +118,7 @@ const WRITTEN: usize = 512;
 const HEADER: &str =
     "row_id,op_name,threads,predicted_ns,low_ns,high_ns,knowledge,extrapolates,measured_ns";
 
-/// What makes the lines of rows, and how many there were.
+/// Writes the lines of rows and counts them.
 struct Lines<'a> {
     trained: &'a Trained,
     machine: MachineFacts,
@@ -216,7 +216,7 @@ fn line(text: &mut String, row: &Row, answer: &Answer) -> std::fmt::Result {
     writeln!(text, ",{}", number(row.time_median_ns))
 }
 
-/// Prints a header and what `answer` writes of all rows, in their order and on all cores.
+/// Prints a header and the lines that `answer` writes of all rows, in order and on all cores.
 fn table(
     args: &PredictArgs,
     header: &str,

@@ -1,4 +1,4 @@
-//! `oppredict query`: one operator, at every combination of the threads and batch sizes asked for.
+//! `oppredict query`: one operator at each requested combination of threads and batch sizes.
 
 use super::args::QueryArgs;
 use super::model_path;

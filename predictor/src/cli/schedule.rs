@@ -16,7 +16,7 @@ use crate::render::schedule::{Facts, scheduled as scheduled_text};
 use crate::schedule::build::{Times, described, inside_models, problem, undisturbed};
 use crate::schedule::{Scheduled, schedule};
 
-/// What is printed as JSON.
+/// The answer as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     models: &'a [String],

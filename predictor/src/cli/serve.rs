@@ -21,7 +21,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
                 "listening on {address}: everyone who reaches this machine can ask; there is no password"
             ));
         }
-        // Whoever waits for the line reads a pipe; if nobody does, serving goes on.
+        // A pipe may wait for this line. Serving goes on if nobody reads it.
         let _ = print(format!("http://{address}/\n").as_bytes());
     })
     .with_context(|| {

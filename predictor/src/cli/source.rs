@@ -1,4 +1,4 @@
-//! Where rows come from: datasets and logs of other tools, as arguments.
+//! Sources of rows: datasets and logs of other tools, as arguments.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use oplearn::data::{RowSet, Source};
 use opreport::Misuse;
 use opreport::output::say;
 
-/// Where rows come from.
+/// Sources of rows.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct SourceArgs {
     /// Datasets: runs (folders, names, `latest`), folders of runs, .csv, .parquet or .jsonl files.

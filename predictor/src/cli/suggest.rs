@@ -1,4 +1,4 @@
-//! `oppredict suggest`: a plan of what to measure next.
+//! `oppredict suggest`: a plan of the measurements to make next.
 
 use std::num::NonZeroUsize;
 
@@ -79,7 +79,7 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         duration(suggestion.cost_ns),
         dataset.samples.len()
     );
-    // Only runs name their machine; a log's target is no fingerprint.
+    // Only runs name their machine; the target of a log does not identify one.
     let fingerprint = rows
         .facts
         .contains_key(&machine.id)
@@ -135,7 +135,7 @@ fn listed(candidates: &Candidates) -> impl Iterator<Item = (&std::path::Path, &s
     })
 }
 
-/// Whose rows to learn from: the candidates' machine's alone by default.
+/// The machines to learn from: by default only the candidates' own.
 fn machines(args: &SuggestArgs, candidates: &Candidates) -> Machines {
     match (args.data.machines(), listed(candidates).next()) {
         (Machines::Single, Some((_, machine))) => Machines::Named(machine.to_owned()),

@@ -42,7 +42,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     })
 }
 
-/// The kind of device to train for; rows of others are put aside.
+/// The kind of device to train for; rows of other kinds are left out.
 fn device_kind(rows: &mut RowSet, wanted: Option<DeviceKind>) -> anyhow::Result<DeviceKind> {
     let kinds: BTreeSet<DeviceKind> = rows
         .rows

@@ -1,5 +1,5 @@
-//! How far a long computation has come, on standard error: a bar with time left on a terminal, elsewhere a line now and
-//! then.
+//! Progress of a long computation on standard error: a bar with the time left on a terminal, elsewhere a line from time
+//! to time.
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use opreport::output::say;
 use opreport::progress::{Bar, Progress};
 use opreport::units;
 
-/// Lines of a phase where standard error is no terminal.
+/// Number of progress lines of a phase where standard error is no terminal.
 const LINES: usize = 5;
 
 /// Shows phases and their steps.

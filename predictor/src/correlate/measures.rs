@@ -5,7 +5,7 @@ use oplearn::crossval::metrics::ranks;
 /// Bins of each side for mutual information.
 const BINS: usize = 8;
 
-/// Kendall's tau-b, ties counted; none if a side is constant. Quadratic: for a few hundred values.
+/// Kendall's tau-b, ties counted; `None` if a side is constant. Takes quadratic time: for a few hundred values.
 pub fn kendall(a: &[f64], b: &[f64]) -> Option<f64> {
     let mut agree = 0i64;
     let (mut pairs_a, mut pairs_b) = (0i64, 0i64);

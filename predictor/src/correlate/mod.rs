@@ -1,4 +1,4 @@
-//! Which factors go with time, how surely, and how.
+//! Which factors go with time, with what significance, and in which form.
 //!
 //! | module | for |
 //! | --- | --- |

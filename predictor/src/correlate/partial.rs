@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// Samples averaged over.
+/// Number of samples that a partial dependence averages over.
 const SAMPLES: usize = 200;
 /// Values of the factor, by quantile.
 const VALUES: usize = 9;

@@ -1,5 +1,6 @@
-//! All factors of every kind of operator: how strongly each goes with time, how surely, and how they go with each other.
-//! Factors are the features, known before a point is measured, and what was counted while it was.
+//! All factors of every kind of operator: the strength and significance of each one's relation to time, and the
+//! relations between factors. Factors are the features, known before a point is measured, and the counters read during
+//! the measurement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +17,14 @@ use super::partial::{Dependence, dependence};
 use super::significance::{corrected, of_bins, of_ranks, orders};
 use crate::error::Result;
 
-/// Samples of a kind that the quadratic measures look at.
+/// Number of samples of a kind that the quadratic measures use.
 const SAMPLES: usize = 500;
 /// A kind with fewer samples is left out.
 const LEAST: usize = 20;
 /// Factors whose dependence on each other is reported.
 const MATRIX: usize = 12;
 
-/// What factors are set against.
+/// Quantity that factors are correlated with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
@@ -45,7 +46,7 @@ impl Against {
         }
     }
 
-    /// What it is, in a line.
+    /// A description of one line.
     pub fn about(self) -> &'static str {
         match self {
             Self::Time => "The time",
@@ -56,12 +57,12 @@ impl Against {
     }
 }
 
-/// What to work out.
+/// Options of a correlation analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorrelateOptions {
-    /// What factors are set against.
+    /// Quantity that factors are correlated with.
     pub against: Against,
-    /// Factors of each kind to give a partial dependence for; 0 for none (no model is fitted then).
+    /// Number of factors of each kind to give a partial dependence for; with 0 no model is fitted.
     pub partial: usize,
     /// How that model is fitted.
     pub fit: FitOptions,
@@ -88,7 +89,7 @@ pub struct FactorReport {
     pub p_spearman: f64,
     /// Permutation p-value of the mutual information, corrected likewise.
     pub p_mutual: f64,
-    /// Partial dependence, if asked for.
+    /// Partial dependence, if requested.
     pub partial: Vec<Dependence>,
 }
 
@@ -191,7 +192,7 @@ fn kind_report(
     })
 }
 
-/// What a sample can be looked at by: the features, then the counts that some sample of the kind has.
+/// The columns of a sample: the features, then the counters that at least one sample of the kind has.
 struct Columns<'a> {
     counts: Vec<&'a str>,
 }

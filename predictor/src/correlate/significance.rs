@@ -1,14 +1,14 @@
-//! How likely a dependence is mere chance: permutation tests, and Benjamini and Hochberg's correction for many of them.
+//! Significance of a dependence: permutation tests, with Benjamini and Hochberg's correction for many of them.
 
 use oplearn::crossval::metrics::pearson;
 use oplearn::data::split::shuffled;
 
 use super::measures::mutual_information;
 
-/// Random orders that a statistic is compared with; the smallest p-value is 1 ÷ (this + 1).
+/// Number of random orders that a statistic is compared with; the smallest p-value is 1 ÷ (this + 1).
 pub const PERMUTATIONS: usize = 199;
 
-/// The orders that all factors are tested with.
+/// The random orders that all factors are tested with.
 pub fn orders(count: usize, seed: u64) -> Vec<Vec<usize>> {
     (0..PERMUTATIONS)
         .map(|round| shuffled(count, seed.wrapping_add(round as u64)))

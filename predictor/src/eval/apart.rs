@@ -29,8 +29,8 @@ impl ByDisturbance {
     }
 }
 
-/// Metrics of held-out samples by what they have in common; samples without it are left out. `measured` are their times
-/// (log2 ns), in their order.
+/// Metrics of held-out samples, grouped by a key; samples without a key are left out. `measured` are their times (log2
+/// ns), in the same order.
 pub(super) fn metrics_by<K: Ord>(
     dataset: &Dataset,
     held_out: &OutOfFold,

@@ -1,4 +1,4 @@
-//! How good predictions are on what a model has not seen.
+//! Accuracy of predictions on data that a model has not seen.
 //!
 //! | module | for |
 //! | --- | --- |

@@ -1,4 +1,5 @@
-//! An evaluation: out-of-fold predictions, their metrics overall, by kind and by workload, and what the intervals hold.
+//! An evaluation: out-of-fold predictions, their metrics overall, by kind and by workload, and the coverage of the
+//! intervals.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +19,7 @@ use super::whole::{self, OWN_LEVEL, WholeModel};
 use super::within::{ModelsWithin, within_10};
 use crate::error::Result;
 
-/// What to evaluate.
+/// Options of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvalOptions {
     /// What is held out.
@@ -50,7 +51,7 @@ pub struct Ordering {
     pub top5: Option<f64>,
 }
 
-/// What the intervals hold.
+/// Coverage of the intervals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Coverage {
     /// Promised share, percent.
@@ -94,11 +95,11 @@ pub struct CurvePoint {
 /// The result of an evaluation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was held out.
+    /// The name of the split.
     pub split: String,
     /// The model.
     pub model: ModelKind,
-    /// What became of the rows.
+    /// Counts of the rows used and left out.
     pub data: Intake,
     /// Workloads.
     pub workloads: usize,
@@ -114,7 +115,7 @@ pub struct Report {
     pub ordering: Ordering,
     /// Ordering by the ranker's scores.
     pub ranker: Option<Ordering>,
-    /// What the intervals hold; missing if there are too few groups.
+    /// Coverage of the intervals; missing if there are too few groups.
     pub coverage: Option<Coverage>,
     /// Metrics by whether something else ran while a sample was measured; missing where only one of the two was, or nothing says.
     pub by_disturbance: Option<ByDisturbance>,
@@ -126,16 +127,16 @@ pub struct Report {
     pub models: Vec<WholeModel>,
     /// Share of them inside their intervals, percent; missing where none has one.
     pub models_inside: Option<f64>,
-    /// How many of them are within 10 %, by number of threads.
+    /// Number of models within 10 %, by number of threads.
     pub models_within_10: Vec<ModelsWithin>,
-    /// The learning curve, if asked for.
+    /// The learning curve, if requested.
     pub curve: Vec<CurvePoint>,
     /// The predictions themselves, for plots.
     #[serde(skip)]
     pub points: Vec<HeldOut>,
 }
 
-/// One held-out sample: what was measured and what was predicted.
+/// One held-out sample: its measured and its predicted time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldOut {
     /// Position in the dataset.

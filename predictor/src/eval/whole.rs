@@ -19,11 +19,12 @@ use serde::{Deserialize, Serialize};
 
 /// A model whose measured operators explain less than this share was not measured completely.
 const COMPLETE: f64 = 0.6;
-/// Least standard deviation of whole over measured operators, log2: 1.4 %, what two runs of a quiet model differ by.
+/// Minimum standard deviation of a whole model over its measured operators, log2: 1.4 %, the difference between two
+/// runs of an undisturbed model.
 const LEAST_DEVIATION: f64 = 0.02;
-/// Level of the intervals of operators that whole models are compared with.
+/// Level of the operators' intervals that whole models are compared with.
 pub const OWN_LEVEL: f64 = 0.9;
-/// Least number of models for a factor of their own number of threads.
+/// Minimum number of models to fit a factor for their number of threads.
 const OWN_FACTOR: usize = 3;
 
 /// How the operators of a model add up.
@@ -35,16 +36,16 @@ pub struct WholeFactor {
     overall: Option<f64>,
     /// Time between two operators, ns, by number of threads.
     call_ns: BTreeMap<u64, f64>,
-    /// Errors of the models that it was learned from, for intervals; empty where they were too few.
+    /// Errors of the models that it was fitted to, for intervals; empty if they were too few.
     #[serde(default)]
     errors: Vec<WholeError>,
     /// Standard deviation of the logarithm of whole over sum of measured operators, log2.
     measured_deviation: Option<f64>,
-    /// Models that it was learned from.
+    /// Number of models that it was fitted to.
     pub models: usize,
 }
 
-/// How far a model was from its prediction.
+/// The error of the prediction of one whole model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct WholeError {
     /// log2(measured ÷ predicted).
@@ -55,7 +56,7 @@ struct WholeError {
     weight: f64,
 }
 
-/// How far one operator of a whole model may lie from its prediction.
+/// The interval of one operator of a whole model around its prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PartSpread {
     /// Its share of the sum of all operators, 0 to 1.
@@ -140,7 +141,8 @@ fn call_ns(runs: &[&ModelRun]) -> BTreeMap<u64, f64> {
 /// A model as it was imported.
 type Import<'a> = (&'a str, Option<&'a str>);
 
-/// Whole over the sum of operators in a run, the drift around it, and what the operators' intervals come to, log2.
+/// Of one run: whole-model time over the sum of operators, the slowdown by interference around it, and the summed ends
+/// of the operators' intervals, log2.
 type Ratio = (f64, Option<f64>, [f64; 2]);
 
 /// Ratios of the same import in several runs count once.
@@ -150,7 +152,7 @@ fn import(run: &ModelRun) -> Import<'_> {
     (&run.model, run.import_key.as_deref())
 }
 
-/// A model, its ratio, and what its operators' intervals come to, log2.
+/// A model, its ratio, and the summed ends of its operators' intervals, log2.
 type OfModel<'a> = (&'a str, f64, [f64; 2]);
 
 /// The ratios of all imports.
@@ -243,7 +245,7 @@ impl WholeFactor {
 }
 
 impl WholeFactor {
-    /// How far each model is from the factor of its number of threads.
+    /// The error of each model against the factor of its number of threads.
     fn errors_of(&self, models: &BTreeMap<u64, Vec<OfModel<'_>>>) -> Vec<WholeError> {
         let mut times: HashMap<&str, f64> = HashMap::new();
         for (model, ..) in models.values().flatten() {
@@ -300,12 +302,12 @@ impl WholeFactor {
     }
 }
 
-/// How much wider an interval of a level is than one of [`OWN_LEVEL`], for errors of a normal distribution.
+/// Width of an interval of `level` over that of one of [`OWN_LEVEL`], for normally distributed errors.
 fn wider(level: f64) -> f64 {
     two_sided_quantile(level, None) / two_sided_quantile(OWN_LEVEL, None)
 }
 
-/// What the intervals of independent operators come to in their sum, log2.
+/// The ends of the interval of a sum of independent operators, log2.
 fn own_ends(parts: &[PartSpread]) -> [f64; 2] {
     [0, 1].map(|end| {
         let squares = parts
@@ -350,14 +352,14 @@ struct Run {
     drift: Option<f64>,
 }
 
-/// What an import's time is taken from.
+/// The runs that an import's time is taken from.
 fn of_use<T>(mut runs: Vec<T>, drift: impl Fn(&T) -> Option<f64>) -> Vec<T> {
     disturbed::keep_of_use(&mut runs, |run| drift(run).map(is_disturbed));
     runs
 }
 
-/// The models of folds that hold one out each; none for other folds. `spread` gives the ends of the intervals of held-out
-/// samples at [`OWN_LEVEL`] by fold and sample, as in [`PartSpread`].
+/// The models of folds that hold out one each; empty for other folds. `spread` gives the ends of the intervals of
+/// held-out samples at [`OWN_LEVEL`] by fold and sample, as in [`PartSpread`].
 pub fn of_held_out(
     dataset: &Dataset,
     folds: &[Fold],

@@ -1,4 +1,4 @@
-//! How many whole models are within a bound of what was measured.
+//! Number of whole models whose prediction is within a bound of the measurement.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::whole::WholeModel;
 
-/// How many whole models are predicted well.
+/// Number of whole models predicted well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// Models.
@@ -15,7 +15,7 @@ pub struct Count {
     pub within: usize,
 }
 
-/// How many whole models at a number of threads are within 10 % of what was measured.
+/// Number of whole models at one number of threads that are within 10 % of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ModelsWithin {
     /// Threads.

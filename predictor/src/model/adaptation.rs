@@ -1,4 +1,5 @@
-//! What carries a model over to a new machine: several predictions from a few measurements there, and how much each counts.
+//! Parameters that carry a model over to a new machine: several predictions from a few measurements there, and the
+//! weight of each.
 //!
 //! | place | prediction |
 //! | --- | --- |
@@ -33,15 +34,15 @@ pub const ALONE: usize = WAYS - 1;
 /// The first of them, which need no more than a few measurements.
 pub const SIMPLE: usize = 3;
 
-/// How much each of the predictions counts: not negative, sum one.
+/// The weight of each prediction: not negative, sum one.
 pub type Shares = [f64; WAYS];
 
 /// Trees of the new machine's measurements.
 #[derive(Debug)]
 pub struct Fresh {
-    /// What the corrected old model leaves, log2.
+    /// Model of the residuals of the corrected old model, log2.
     pub rest: Vec<Member>,
-    /// What the known machines take for each part of a kernel, by the old model, and what the new one does.
+    /// Rates of the known machines for each part of a kernel, fitted to the old model, and those of the new machine.
     pub rates: [Rates; 2],
     /// A model of the measurements alone.
     pub alone: Ensemble,
@@ -50,13 +51,13 @@ pub struct Fresh {
 /// A machine that the old model was trained on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alike {
-    /// What is known of it.
+    /// The facts about it.
     pub machine: MachineFacts,
-    /// How much it counts: by how well it tells what is quicker or slower than what on the new one. Not negative, sum one.
+    /// Its weight: by how well its times order the points of the new machine. Not negative, sum one.
     pub share: f64,
 }
 
-/// What the old model predicts of some points, log2 ns.
+/// Predictions of the old model for some points, log2 ns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Old {
     /// Of the points as they are.
@@ -66,8 +67,8 @@ pub struct Old {
 }
 
 impl Old {
-    /// Predictions of points as they are, and of them on known machines, each of which counts its share; without any, those as
-    /// they are count.
+    /// Combines predictions of points as they are with predictions of them on known machines, each with a weight.
+    /// Without any of the latter, the former count.
     pub fn new(as_is: Vec<f64>, known: &[(f64, Vec<f64>)]) -> Self {
         let of = |i: usize| known.iter().map(|(share, own)| share * own[i]).sum();
         let alike = if known.is_empty() {
@@ -79,20 +80,21 @@ impl Old {
     }
 }
 
-/// What carries a model over to a new machine.
+/// Parameters that carry a model over to a new machine.
 #[derive(Debug)]
 pub struct Adaptation {
-    /// The machines that the old model was trained on; none where nothing tells them apart, and it is asked as it is.
+    /// The machines that the old model was trained on. Empty if nothing tells them apart; the old model is then asked
+    /// without a machine.
     pub alike: Vec<Alike>,
     /// One factor.
     pub factor: Correction,
     /// Level, intensity and kind.
     pub correction: Correction,
-    /// Least and greatest ratio of a measurement to what the old model predicts of the machines alike, log2.
+    /// Smallest and largest ratio of a measurement to the old model's prediction for the similar machines, log2.
     pub extent: [f64; 2],
     /// Trees, where there are measurements enough.
     pub fresh: Option<Fresh>,
-    /// How much each prediction counts.
+    /// The weight of each prediction.
     pub shares: Shares,
 }
 
@@ -102,7 +104,7 @@ pub fn mixed<const N: usize>(shares: &[f64; N], own: &[f64; N]) -> f64 {
 }
 
 impl Adaptation {
-    /// The predictions (log2 ns) of points of some kinds, from those of the old model.
+    /// All predictions (log2 ns) of points, from those of the old model; `kinds` has the kind of each point.
     ///
     /// # Errors
     /// XGBoost's library fails.
@@ -134,7 +136,8 @@ impl Adaptation {
             .collect())
     }
 
-    /// Predictions (log2 ns) of points of some kinds on the new machine, from those of the old model.
+    /// Predictions (log2 ns) of points on the new machine, from those of the old model; `kinds` has the kind of each
+    /// point.
     ///
     /// # Errors
     /// XGBoost's library fails.
@@ -143,7 +146,7 @@ impl Adaptation {
         Ok(ways.iter().map(|own| mixed(&self.shares, own)).collect())
     }
 
-    /// How much a model of the measurements alone counts, 0 to 1.
+    /// The weight of a model of the measurements alone, 0 to 1.
     pub fn own_share(&self) -> f64 {
         self.shares[ALONE]
     }

@@ -1,8 +1,8 @@
-//! What a new machine does to times that a model predicts for the old one.
+//! Correction of an old machine's predicted times for a new machine.
 //!
-//! log2(new ÷ predicted) = offset + slope × (intensity − mean) + what is left by kind. The slope tells compute-bound from
-//! memory-bound work: a machine with twice the arithmetic and the same memory has one. Everything is shrunk towards
-//! none, by as many measurements as it would take to believe it.
+//! log2(new ÷ predicted) = offset + slope × (intensity − mean) + residual by kind. The slope separates compute-bound
+//! from memory-bound work: a machine with twice the arithmetic and the same memory has one. Each term is shrunk towards
+//! zero by a prior number of measurements.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 
 /// Measurements that the slope is shrunk by (in units of the intensity's variance).
 const SLOPE_PRIOR: f64 = 4.0;
-/// Measurements that a kind's rest is shrunk by.
+/// Number of measurements that a kind's residual is shrunk by.
 const KIND_PRIOR: f64 = 3.0;
-/// Intensity where there is no arithmetic, log2 flop/byte.
+/// Intensity assumed where there is no arithmetic, log2 flop/byte.
 const LEAST_INTENSITY: f64 = -4.0;
 
 /// A correction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Correction {
-    /// Measurements that it is from.
+    /// Number of measurements that it was fitted to.
     pub measurements: usize,
     offset: f64,
     slope: f64,
@@ -91,7 +91,7 @@ impl Correction {
         }
     }
 
-    /// What to add to the logarithm of a prediction.
+    /// The correction of a prediction, log2: added to its logarithm.
     pub fn of(&self, point: &Point, kind: &str) -> f64 {
         let rest = self.kinds.get(kind).copied().unwrap_or(0.0);
         self.offset + self.slope * (intensity(point) - self.mean) + rest

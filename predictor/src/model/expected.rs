@@ -1,4 +1,4 @@
-//! What a trained model expects of points: by its trees, and carried over to the machine that it was adapted to.
+//! Predictions of a trained model: by its trees, then carried over to the machine that it was adapted to.
 
 use oplearn::features::Point;
 use oplearn::features::machine::MachineFacts;
@@ -9,7 +9,7 @@ use super::trained::{Expected, New, Trained};
 use crate::error::Result;
 
 impl Trained {
-    /// What is expected for points of operators of the given kinds.
+    /// Predictions for points of operators of the given kinds.
     ///
     /// # Errors
     /// XGBoost's library fails.
@@ -24,7 +24,7 @@ impl Trained {
             .map(|known| Ok((known.share, self.hosted(&known.machine, points, kinds)?)))
             .collect::<Result<Vec<_>>>()?;
         let carried = adaptation.carried(points, kinds, &Old::new(as_is, &known))?;
-        // A model of the new measurements alone is not moved by what was found on the old machine.
+        // A model of the new measurements alone needs no correction that was found on the old machine.
         let kept = 1.0 - adaptation.own_share();
         let moved = expected
             .into_iter()
@@ -37,7 +37,7 @@ impl Trained {
         Ok(moved.collect())
     }
 
-    /// The machines that the trees learned from; others than the one that the model was adapted to, if it was.
+    /// The machines that the trees learned from. An adapted model predicts for another one.
     pub(crate) fn machines_trained_on(&self) -> Vec<&MachineFacts> {
         match &self.adaptation {
             None => self.facts.machines.iter().collect(),
@@ -45,7 +45,7 @@ impl Trained {
         }
     }
 
-    /// What the trees alone predict of points as if one of the machines that they learned from ran them, log2 ns.
+    /// Predictions of the trees alone for points as if a machine that they learned from ran them, log2 ns.
     ///
     /// # Errors
     /// XGBoost's library fails.
@@ -61,7 +61,7 @@ impl Trained {
         Ok(expected.into_iter().map(|e| e.centre + e.bias).collect())
     }
 
-    /// What is expected by the trees alone, before anything carries it over to another machine.
+    /// Predictions of the trees alone, before an adaptation carries them over to another machine.
     ///
     /// # Errors
     /// XGBoost's library fails.

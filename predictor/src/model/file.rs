@@ -1,10 +1,10 @@
 //! The `.opm` file: one trained model.
 //!
 //! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON), the trees. The header has the feature list,
-//! members, facts, measured operators, the effect of running inside a model, and the lengths of the parts behind it.
-//! Trees are UBJSON of XGBoost: the members, the surrogate, and those of an adapted model's new machine. Then the
-//! values of the nearest rows (f32), and the SHA-256 of all before it. Numbers are little-endian. A file of another
-//! format or feature list is refused: a model answers only what it was trained on.
+//! members, facts, measured operators, the effect of running inside a model, and the lengths of the parts that follow.
+//! Trees are UBJSON of XGBoost: the members, the surrogate, and the trees for an adapted model's new machine. The
+//! values of the nearest rows (f32) follow, and last the SHA-256 of everything before it. Numbers are little-endian. A
+//! file of another format or feature list is refused: its trees would read other columns than they were trained on.
 
 use std::io::Read;
 use std::path::Path;

@@ -22,7 +22,7 @@ struct Entry {
     machine: String,
 }
 
-/// What was measured of an operator, base-2 logarithms of ns.
+/// Measured times of an operator, base-2 logarithms of ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownTimes {
     /// Alone.
@@ -59,7 +59,7 @@ impl Known {
         self.points.is_empty()
     }
 
-    /// What was measured on a machine, if it was.
+    /// The times measured on a machine, if there are any.
     pub fn get(&self, key: &QueryKey, machine: &str) -> Option<KnownTimes> {
         let entries = self.points.get(key.workload())?;
         let entry = entries

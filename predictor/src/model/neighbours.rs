@@ -1,4 +1,4 @@
-//! The measured rows that are most like a query: what a prediction can be compared with.
+//! The measured rows that are most similar to a query, to compare a prediction with.
 
 use opdata::stats::moments;
 use oplearn::data::Dataset;
@@ -35,7 +35,7 @@ pub struct Measured {
 /// A measured row near a query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Neighbour {
-    /// What was measured.
+    /// The measurement.
     #[serde(flatten)]
     pub measured: Measured,
     /// Root mean square of the differences of features, in standard deviations; 0 for the same point.

@@ -1,4 +1,4 @@
-//! What training leaves: the ensemble, its calibration, and what the training data were.
+//! A trained model: the ensemble, its calibration, and facts about the training data.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -37,7 +37,7 @@ const FEWER_FOLDS: usize = 5;
 const MANY_SAMPLES: usize = 3000;
 /// Kinds of operators that it takes to say how far a kind may lie from the others.
 const KINDS_TO_COMPARE: usize = 3;
-/// Least samples to train on.
+/// Minimum number of samples to train on.
 const LEAST_SAMPLES: usize = 20;
 
 /// How to train.
@@ -58,7 +58,7 @@ pub struct Range {
     pub high: f32,
 }
 
-/// What a model knows of one kind of operator.
+/// A model's facts about one kind of operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KindFacts {
     /// Training samples.
@@ -71,7 +71,7 @@ pub struct KindFacts {
     pub ranges: Vec<Range>,
 }
 
-/// What is new about a point to a model.
+/// In which way a point is new to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum New {
     /// At most its schedule.
@@ -91,11 +91,11 @@ pub struct Facts {
     pub machines: Vec<MachineFacts>,
     /// Rows that were read.
     pub rows: usize,
-    /// Samples that it learned from.
+    /// Number of samples that it was trained on.
     pub samples: usize,
     /// Their workloads.
     pub workloads: usize,
-    /// Numbers of threads that they ran on; empty where the device has none or the rows do not say.
+    /// Numbers of threads of these samples; empty if the device has none or the rows do not name them.
     #[serde(default)]
     pub threads: BTreeSet<u64>,
     /// Share of the rows that were measured while something else ran; missing where no row was graded.
@@ -105,18 +105,18 @@ pub struct Facts {
     pub mape: f64,
     /// Median of these errors, percent.
     pub median_ape: f64,
-    /// What it knows of each kind.
+    /// Facts about each kind.
     pub kinds: BTreeMap<String, KindFacts>,
-    /// What errors on workloads that were held out say of predictions for other workloads.
+    /// Calibration for other workloads, from errors on held-out workloads.
     pub unseen: Calibration,
-    /// What errors on held-out samples say of predictions for other schedules of workloads trained on.
+    /// Calibration for other schedules of workloads trained on, from errors on held-out samples.
     pub known: Calibration,
-    /// What errors on held-out machines say of predictions for machines whose rates alone are known; missing where
-    /// too few were trained on.
+    /// Calibration for machines of which only the rates are known, from errors on held-out machines. Missing if too few
+    /// machines were trained on.
     #[serde(default)]
     pub foreign: Option<Calibration>,
-    /// How far the operators of a kind lie from what all other kinds say of them, log2: the root mean square over kinds.
-    /// Missing with fewer than [`KINDS_TO_COMPARE`] kinds.
+    /// Error of predictions for a kind from the data of all other kinds, log2: the root mean square over kinds. Missing
+    /// with fewer than [`KINDS_TO_COMPARE`] kinds.
     #[serde(default)]
     pub unknown_kind: Option<f64>,
     /// Whole models over the sum of their operators.
@@ -126,7 +126,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What is known of the errors on points that this is new about.
+    /// The calibration for points that are new in this way.
     pub fn calibration(&self, new: New) -> &Calibration {
         match new {
             New::Schedule => &self.known,
@@ -173,9 +173,9 @@ pub struct Trained {
     pub ensemble: Ensemble,
     /// A surrogate: a few trees trained on the ensemble's predictions, which give the reasons of answers.
     pub surrogate: Member,
-    /// What running inside a model does to a time.
+    /// The effect of running inside a model on an operator's time.
     pub context: Context,
-    /// What carries predictions over to another machine, if the model was adapted to one.
+    /// The adaptation to another machine, if there is one.
     pub adaptation: Option<Adaptation>,
     /// The nearest measured rows.
     pub neighbours: Neighbours,
@@ -187,16 +187,16 @@ pub struct Trained {
     pub facts: Facts,
 }
 
-/// What is expected of a point, base-2 logarithms of ns.
+/// Prediction of a point, base-2 logarithms of ns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
-    /// The centre of its distribution, which sums are made of.
+    /// The centre of its distribution. Sums of operators add these.
     pub centre: f64,
-    /// What moves the centre to where relative errors of single points are smallest.
+    /// Added to the centre, minimises the relative errors of single points.
     pub bias: f64,
-    /// How much the members disagree.
+    /// Disagreement of the members.
     pub doubt: f64,
-    /// What is new about it.
+    /// In which way the point is new.
     pub new: New,
 }
 
@@ -303,7 +303,7 @@ pub fn train(
     })
 }
 
-/// What errors on held-out machines say of predictions for others, where members were chosen for these.
+/// Calibration for other machines, from errors on held-out machines, if the members were chosen for such.
 fn foreign(dataset: &Dataset, fit: &FitOptions) -> Result<Option<Calibration>> {
     let Some(choice) = fit.choice.for_foreign_machines() else {
         return Ok(None);
@@ -376,8 +376,8 @@ fn facts(
     }
 }
 
-/// How far the operators of a kind lie from the rates of all other kinds, log2. It is the root mean square over kinds
-/// of their median errors.
+/// Error of the rates of all other kinds for the operators of a kind, log2: the root mean square over kinds of their
+/// median errors.
 fn unknown_kind(dataset: &Dataset) -> Option<f64> {
     let mut kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, sample) in dataset.samples.iter().enumerate() {
@@ -420,8 +420,8 @@ fn ranges(samples: &[&Sample]) -> Vec<Range> {
 }
 
 impl Trained {
-    /// Refuses a number of threads that exceeds the machine's cores and that the training data have no rows of.
-    /// Estimates shared by this many threads would be fiction.
+    /// Refuses a number of threads that exceeds the machine's cores and is missing from the training data. No
+    /// prediction can be based on it.
     ///
     /// # Errors
     /// There are more threads than both.

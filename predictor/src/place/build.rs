@@ -18,7 +18,7 @@ use crate::query::network::row;
 /// Names of operators that are listed in a message.
 const LISTED: usize = 5;
 
-/// Least measured times: by workload, kind of device and threads.
+/// Shortest measured times: by workload, kind of device and threads.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     times_ns: BTreeMap<(String, DeviceKind, u64), f64>,
@@ -74,7 +74,7 @@ fn threads(kind: DeviceKind, threads: u64) -> u64 {
     if kind == DeviceKind::CPU { threads } else { 1 }
 }
 
-/// What predicts the times that were not measured.
+/// Predicts the times that were not measured.
 pub struct Predictor<'a> {
     /// The trained model.
     pub trained: &'a Trained,
@@ -82,7 +82,7 @@ pub struct Predictor<'a> {
     pub machine: &'a MachineFacts,
 }
 
-/// Where the costs of a problem come from.
+/// Sources of a problem's costs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sources {
     /// Costs of calls that were measured or simulated.

@@ -1,4 +1,4 @@
-//! The devices of a placement: which there are (`cpu:2,vta,cuda`), and a TOML table of what lies between them.
+//! The devices of a placement: their list (`cpu:2,vta,cuda`), and a TOML table of the links between them.
 //!
 //! ```toml
 //! [device.cpu]            # of each device of this kind
@@ -36,7 +36,7 @@ const KINDS: [(&str, DeviceKind); 6] = [
     ("tpu", DeviceKind::TPU),
 ];
 
-/// Devices with what lies between them.
+/// Devices and the links between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Devices {
     /// The devices.

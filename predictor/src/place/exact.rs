@@ -23,7 +23,7 @@ const EQUAL: f64 = 1e-12;
 pub struct Optimum {
     /// It.
     pub placement: Placement,
-    /// What it costs, ns.
+    /// Its cost, ns.
     pub objective_ns: f64,
     /// No placement costs less than this, ns.
     pub bound_ns: f64,
@@ -31,8 +31,8 @@ pub struct Optimum {
     pub is_proven: bool,
 }
 
-/// Searches for the optimum, beginning with a placement that fits; none if no placement fits. `divided_ns` is the cost of
-/// [`divided`] jobs, the bound if the limit ends the search.
+/// Searches for the optimum, beginning with a placement that fits. `None` if no placement fits. `divided_ns` is the
+/// cost of [`divided`] jobs, the bound if the limit ends the search.
 pub fn optimum(
     problem: &Problem,
     start: Option<Placement>,
@@ -41,7 +41,7 @@ pub fn optimum(
 ) -> Option<Optimum> {
     let mut order: Vec<usize> = (0..problem.jobs.len()).collect();
     order.sort_by(|&a, &b| problem.least_ns(b).total_cmp(&problem.least_ns(a)));
-    // For each place of the order the sum over the jobs from there on.
+    // For each position of the order, the sum over the jobs from there on.
     let sums = |of: &dyn Fn(usize) -> f64| {
         let mut sums = vec![0.0; order.len() + 1];
         for (place, &job) in order.iter().enumerate().rev() {
@@ -83,7 +83,7 @@ pub fn optimum(
 struct Search<'p> {
     problem: &'p Problem,
     order: &'p [usize],
-    /// Sum of the least times of the jobs from a place of the order on.
+    /// Sum of the shortest times of the jobs from a position of the order on.
     least_after: &'p [f64],
     least_energy_after: &'p [f64],
     ns_per_nj: f64,
@@ -202,8 +202,8 @@ fn alike(problem: &Problem) -> Vec<usize> {
     (0..devices.len()).map(first).collect()
 }
 
-/// The least cost if jobs could be divided between devices, ns (0 where the linear programme has no answer). Beside it the
-/// placement of each job where its largest part is. At most as many jobs as there are devices are divided at all.
+/// The minimum cost if jobs could be divided between devices, ns (0 if the linear programme has no solution). With it
+/// comes the placement of each job where its largest part is. No more jobs are divided than there are devices.
 pub fn divided(problem: &Problem) -> (f64, Option<Placement>) {
     let mut variables = ProblemVariables::new();
     let period = variables.add(variable().min(0));

@@ -11,7 +11,7 @@ use super::problem::{Placement, Problem};
 
 /// A gain that counts, as a share of the cost.
 const GAIN: f64 = 1e-9;
-/// Most moves before the game counts as unsettled.
+/// Maximum number of moves before the game counts as unsettled.
 const MOST_MOVES: usize = 20_000;
 
 /// A job's move to another device.
@@ -23,7 +23,7 @@ pub struct Move {
     pub from: usize,
     /// The device after.
     pub to: usize,
-    /// What the job costs itself before, ns.
+    /// The job's own cost before, ns.
     pub before_ns: f64,
     /// The same after.
     pub after_ns: f64,

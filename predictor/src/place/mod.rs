@@ -25,21 +25,21 @@ use crate::error::{Error, Result};
 use game::{Ending, Move, Play};
 use problem::{Placement, Problem};
 
-/// Starts at random from which equilibria are sought, beside those of the heuristics.
+/// Number of random starts of the search for equilibria, besides those of the heuristics.
 const STARTS: usize = 16;
 
-/// A placement with what it costs.
+/// A placement with its costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// What made it.
+    /// The algorithm that made it.
     pub name: String,
     /// The largest load, ns: the time between two runs of everything, one after the other.
     pub period_ns: f64,
     /// From the first begin to the last end of one run, ns.
     pub latency_ns: f64,
-    /// Energy of one run, J; none if the power of a device that works is not known.
+    /// Energy of one run, J. `None` if the power of a device in use is not known.
     pub energy_j: Option<f64>,
-    /// What the placement costs by the weights of time and energy, ns.
+    /// Cost of the placement by the weights of time and energy, ns.
     pub objective_ns: f64,
     /// The device of each job.
     pub placement: Placement,
@@ -67,9 +67,9 @@ impl Outcome {
 pub struct Equilibria {
     /// Starts.
     pub starts: usize,
-    /// How many ended in an equilibrium.
+    /// Number of starts that ended in an equilibrium.
     pub found: usize,
-    /// Most moves until then.
+    /// Maximum number of moves until then.
     pub most_moves: usize,
     /// Whether every move of every game made the sorted loads smaller, which proves that it had to end.
     pub loads_fell: bool,

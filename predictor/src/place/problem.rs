@@ -1,4 +1,4 @@
-//! A placement problem: jobs, the devices they can run on, and what a placement costs.
+//! A placement problem: jobs, the devices that they can run on, and the cost of a placement.
 //!
 //! The *load* of a device is the time of its jobs, with the transfers of their inputs from other devices. The largest load is
 //! the period in which the jobs of one run after the other can go through the devices side by side. Devices of a group share
@@ -9,7 +9,7 @@ use opdata::DeviceKind;
 /// A device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
-    /// Its name, such as `cpu0`.
+    /// The device's name, such as `cpu0`.
     pub name: String,
     /// Its kind.
     pub kind: DeviceKind,
@@ -19,7 +19,7 @@ pub struct Device {
     pub power_w: f64,
     /// Memory for weights and the largest output, bytes.
     pub memory_bytes: Option<u64>,
-    /// Number of the group of devices that it shares something with.
+    /// Number of the group of devices with shared resources that it belongs to.
     pub group: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ pub struct Job {
     pub name: String,
     /// Number of its model.
     pub model: usize,
-    /// Time on each device, ns; none where it cannot run.
+    /// Time on each device, ns. `None` where the job cannot run.
     pub costs_ns: Vec<Option<f64>>,
     /// Bytes of its weights.
     pub weight_bytes: u64,
@@ -52,7 +52,7 @@ pub struct Job {
 /// The device of each job.
 pub type Placement = Vec<usize>;
 
-/// Jobs, devices and what lies between.
+/// Jobs, devices and the links between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// The devices.
@@ -68,13 +68,13 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The devices that a job can run on, with its time there, ns.
+    /// The devices that a job can run on, with its time on each, ns.
     pub fn choices(&self, job: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let costs = self.jobs[job].costs_ns.iter().enumerate();
         costs.filter_map(|(device, cost)| Some((device, (*cost)?)))
     }
 
-    /// Least time of a job on any device, ns; infinite if it can run nowhere.
+    /// Shortest time of a job on any device, ns; infinite if it can run on none.
     pub fn least_ns(&self, job: usize) -> f64 {
         let times = self.choices(job).map(|(_, cost)| cost);
         times.fold(f64::INFINITY, f64::min)
@@ -94,7 +94,7 @@ impl Problem {
         link.latency_ns + link.ns_per_byte * self.jobs[job].output_bytes as f64
     }
 
-    /// How many times as long devices take under a placement, because others of their group work, too.
+    /// Slowdown of each device under a placement, because others of its group work at the same time.
     pub fn slowdowns_of(&self, placement: &[usize]) -> Vec<f64> {
         let mut used = vec![false; self.devices.len()];
         for &device in placement {
@@ -136,7 +136,7 @@ impl Problem {
         self.cost_ns(job, device) * self.devices[device].power_w
     }
 
-    /// Least energy of a job on any device, nJ; infinite if it can run nowhere.
+    /// Minimum energy of a job on any device, nJ; infinite if it can run on none.
     pub fn least_energy_nj(&self, job: usize) -> f64 {
         let energies = self
             .choices(job)
@@ -150,7 +150,8 @@ impl Problem {
         jobs.map(|(job, &device)| self.energy_nj(job, device)).sum()
     }
 
-    /// Nanoseconds that count as much as a nanojoule: least times over least energies of all jobs.
+    /// Nanoseconds that weigh as much as a nanojoule: sum of the shortest times over that of the minimum energies of
+    /// all jobs.
     pub fn ns_per_nj(&self) -> f64 {
         let jobs = || 0..self.jobs.len();
         let energy: f64 = jobs().map(|job| self.least_energy_nj(job)).sum();
@@ -160,7 +161,7 @@ impl Problem {
         }
     }
 
-    /// What a placement costs, ns: the largest load and the energy by their weights.
+    /// Cost of a placement, ns: the weighted sum of the largest load and the energy.
     pub fn objective_ns(&self, placement: &[usize]) -> f64 {
         let period = self.loads_ns(placement).into_iter().fold(0.0, f64::max);
         if self.energy_weight == 0.0 {
@@ -170,7 +171,7 @@ impl Problem {
         (1.0 - self.energy_weight) * period + self.energy_weight * energy
     }
 
-    /// What a placement costs a job, ns: the load of its device and its own energy by their weights.
+    /// Cost of a placement for one job, ns: the weighted sum of its device's load and its own energy.
     pub fn own_cost_ns(&self, placement: &[usize], job: usize) -> f64 {
         let device = placement[job];
         let load = self.loads_ns(placement)[device];

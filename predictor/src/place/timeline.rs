@@ -24,8 +24,8 @@ pub fn latency_ns(slots: &[Slot]) -> f64 {
     slots.iter().map(|slot| slot.end_ns).fold(0.0, f64::max)
 }
 
-/// The jobs of a placement in time: each begins once its inputs are there and its device is free, those of the highest rank
-/// first.
+/// The jobs of a placement in time. Each begins when its inputs are there and its device is free; jobs of the highest
+/// rank go first.
 pub fn of_placement(problem: &Problem, placement: &[usize]) -> Vec<Slot> {
     let slowdowns = problem.slowdowns_of(placement);
     let mut times = Times::new(problem);
@@ -38,12 +38,12 @@ pub fn of_placement(problem: &Problem, placement: &[usize]) -> Vec<Slot> {
     times.slots()
 }
 
-/// HEFT's placement; none if a device's memory leaves no room.
+/// HEFT's placement. `None` if the devices' memory does not suffice.
 pub fn heft(problem: &Problem) -> Option<Placement> {
     place(problem, by_rank(problem), true)
 }
 
-/// The greedy placement; none if a device's memory leaves no room.
+/// The greedy placement. `None` if the devices' memory does not suffice.
 pub fn greedy(problem: &Problem) -> Option<Placement> {
     place(problem, (0..problem.jobs.len()).collect(), false)
 }
@@ -111,7 +111,7 @@ fn by_rank(problem: &Problem) -> Vec<usize> {
     order
 }
 
-/// What runs when, so far.
+/// The jobs placed in time before.
 struct Times<'p> {
     problem: &'p Problem,
     slots: Vec<Option<Slot>>,

@@ -31,27 +31,27 @@ pub enum Knowledge {
     UnknownKind,
 }
 
-/// A feature outside what the model was trained on.
+/// A feature outside the range of the training data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outside {
     /// The feature.
     pub feature: &'static str,
     /// Its value, in the unit of its meaning.
     pub value: f32,
-    /// Smallest value trained on.
+    /// Smallest value in the training data.
     pub low: f32,
-    /// Largest value trained on.
+    /// Largest value in the training data.
     pub high: f32,
 }
 
-/// What moved a prediction.
+/// A feature's effect on a prediction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Driver {
     /// The feature.
     pub feature: &'static str,
     /// Its value, in the unit of its meaning; missing if the point has none.
     pub value: Option<f32>,
-    /// What it multiplies the time by.
+    /// Factor on the time.
     pub factor: f64,
 }
 
@@ -68,11 +68,11 @@ pub struct Answer {
     pub level: f64,
     /// Whether the kind is known.
     pub knowledge: Knowledge,
-    /// Features outside what was trained on.
+    /// Features outside the range of the training data.
     pub extrapolates: Vec<Outside>,
     /// The nearest measured rows.
     pub nearest: Vec<Neighbour>,
-    /// What moved the prediction, largest first.
+    /// Effects of features on the prediction, largest first.
     pub drivers: Vec<Driver>,
 }
 
@@ -97,7 +97,7 @@ impl Answer {
     }
 }
 
-/// How much of an answer to work out.
+/// The amount of detail in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// Time, interval, doubts.
@@ -205,8 +205,8 @@ impl Trained {
         })
     }
 
-    /// Ends of an interval (log2) with what kinds have of their own, for a kind that was never seen; none where too few
-    /// kinds were.
+    /// Ends of an interval (log2), widened for a kind missing from the training data. `None` if too few kinds were
+    /// trained on.
     fn of_unknown_kind(&self, (low, high): (f64, f64), level: f64) -> Option<(f64, f64)> {
         let apart = self.facts.unknown_kind?;
         let freedom = self.facts.kinds.len().saturating_sub(1).max(1) as f64;
@@ -214,7 +214,7 @@ impl Trained {
         Some((-low.min(0.0).hypot(reach), high.max(0.0).hypot(reach)))
     }
 
-    /// What of a point's sizes, kind, machine and its state is outside the range of its kind.
+    /// Sizes, kind, machine and machine state of a point that are outside the range of its kind.
     fn outside(&self, point: &Point, kind: &str) -> Vec<Outside> {
         let Some(facts) = self.facts.kinds.get(kind) else {
             return Vec::new();
@@ -233,7 +233,7 @@ impl Trained {
                 let value = point.features[range.column];
                 let margin = MARGIN * (range.high - range.low).max(1.0);
                 let outside = value < range.low - margin || value > range.high + margin;
-                // Most values are inside: their logarithms are not undone.
+                // Most values are inside; only the others are converted back from logarithms.
                 outside.then(|| Outside {
                     feature: feature.name,
                     value: feature.value(value),
@@ -244,7 +244,7 @@ impl Trained {
             .collect()
     }
 
-    /// SHAP values of the stand-in, whose trees are few enough to be taken apart within a millisecond.
+    /// SHAP values of the surrogate, whose trees are few enough to do this in a millisecond.
     fn drivers(&self, point: &Point) -> Result<Vec<Driver>> {
         let contributions = self.surrogate.contributions(point)?;
         let mut order: Vec<usize> = (0..FEATURES.len()).collect();

@@ -26,7 +26,7 @@ pub enum Reply {
     },
     /// There is none.
     Refused {
-        /// What is wrong with the query.
+        /// The fault of the query.
         error: String,
     },
 }

@@ -2,7 +2,7 @@
 
 use opdata::{DeviceKind, Essentials, Row, Status};
 
-/// A row that says no more than what is asked about, on which kind of device.
+/// A row with an operator's name, kind and kind of device alone.
 pub fn blank(op_name: &str, op_kind: &str, device_kind: DeviceKind) -> Row {
     Row {
         schedule_space: Some("default".to_owned()),

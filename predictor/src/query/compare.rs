@@ -38,7 +38,7 @@ pub struct Compared {
 /// All rows.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// Rows of the kind of device that the model predicts for, measured.
+    /// Number of measured rows of the kind of device that the model predicts for.
     pub rows: usize,
     /// Rows that were not measured, or are of other devices.
     pub left_out: usize,
@@ -53,7 +53,7 @@ pub struct Comparison {
     pub by_kind: BTreeMap<String, Metrics>,
     /// Errors by the machine that measured the rows, as they name it.
     pub by_machine: BTreeMap<String, Metrics>,
-    /// Machines that measured some of them and that the model was not trained on, as they are called.
+    /// Names of machines that measured some of them and are missing from the training data.
     pub other_machines: Vec<String>,
     /// Level of the intervals, 0 to 1.
     pub level: f64,
@@ -70,7 +70,7 @@ impl Compared {
     }
 }
 
-/// What tells an operator from others of its name.
+/// The sizes that distinguish an operator from others of its name.
 fn shapes(row: &Row) -> String {
     let shapes = [&row.input_shapes, &row.weight_shapes];
     let shapes: Vec<String> = shapes
@@ -160,7 +160,7 @@ impl Trained {
         })
     }
 
-    /// What machines are called that the model was not trained on; of rows that do not name theirs, none.
+    /// Names of the machines missing from the training data; empty for rows that do not name theirs.
     fn others(&self, names: &[&str], set: &RowSet) -> Vec<String> {
         let names: BTreeSet<&str> = names.iter().copied().filter(|n| !n.is_empty()).collect();
         let is_known = |name: &str| self.facts.machines.iter().any(|m| m.id == name);

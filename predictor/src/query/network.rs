@@ -1,8 +1,8 @@
 //! A whole model: its operators as rows that were never measured, and the sum of their times.
 //!
-//! Operators are taken as the default schedules would run them, inside a model. One that the training data have measured
-//! counts with its measured time, all others with the predicted one. The sum leaves nothing out: an operator of an unknown
-//! kind counts with its estimate. The coverage says which share of the sum is from kinds that the model was trained on.
+//! Operators are taken as the default schedules run them, inside a model. An operator that the training data has a
+//! measurement of counts with it, all others with the predicted time. The sum leaves nothing out: an operator of an
+//! unknown kind counts with its estimate. The coverage is the share of the sum from kinds in the training data.
 
 use std::collections::BTreeSet;
 
@@ -62,9 +62,9 @@ pub struct NetworkAnswer {
     pub between_ns: f64,
     /// Whole over the sum of operators, as learned from whole models.
     pub factor: f64,
-    /// Whole models that the factor was learned from.
+    /// Number of whole models that the factor was fitted to.
     pub factor_models: usize,
-    /// Share of the sum from kinds that the model was trained on, 0 to 1.
+    /// Share of the sum from kinds in the training data, 0 to 1.
     pub coverage: f64,
     /// Share of the sum from operators that were themselves measured, 0 to 1.
     pub measured: f64,
@@ -74,7 +74,7 @@ pub struct NetworkAnswer {
 
 /// An operator inside a model.
 struct Inside {
-    /// The expected time, ns: the centre of its distribution, which sums are made of.
+    /// The expected time, ns: the centre of its distribution. Sums add these.
     centre_ns: f64,
     answer: Answer,
 }
@@ -93,7 +93,7 @@ pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: Device
     row
 }
 
-/// What tells an operator from others of its kind: shapes, window and stride.
+/// The attributes that distinguish an operator from others of its kind: shapes, window and stride.
 fn shapes(row: &Row) -> String {
     let shapes: Vec<String> = [&row.input_shapes, &row.output_shapes]
         .into_iter()
@@ -101,7 +101,7 @@ fn shapes(row: &Row) -> String {
         .map(ToString::to_string)
         .collect();
     let window = row.kernel.as_ref().map(|k| format!(", window {k}"));
-    // Most windows go step by step, which needs no word.
+    // Most windows have stride 1, which is left out.
     let stride = row
         .stride
         .as_ref()
@@ -192,8 +192,8 @@ impl Trained {
         })
     }
 
-    /// Refuses a model that has learned from searches of schedules alone, such as a tuner's logs. Most of what they try
-    /// is slow, and the default schedule is not among it. So sums over a network are many times too long.
+    /// Refuses a model trained on schedule searches alone, such as a tuner's logs. Most schedules in them are slow, and
+    /// the default one is missing. Sums over a network would be many times too long.
     fn check_schedules(&self, graph: &Graph) -> Result<()> {
         let facts = &self.facts;
         // Tables of libraries have one time for each workload and number of threads.

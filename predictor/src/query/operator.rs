@@ -11,14 +11,14 @@ use opreport::nearest::{did_you_mean, nearest};
 use super::blank::blank;
 use crate::error::{Error, Result};
 
-/// What is asked about.
+/// The operator that a query asks about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperatorQuery {
     /// Kind of the operator.
     pub op: String,
     /// Shape of the input.
     pub input: Vec<u64>,
-    /// Shape of the output, for kinds that it does not follow from the input of; that of the input if missing.
+    /// Shape of the output, for kinds whose output does not follow from the input; the input's shape if missing.
     pub output: Option<Vec<u64>>,
     /// Window.
     pub kernel: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct OperatorQuery {
     pub groups: u64,
     /// Threads; missing for devices that have none.
     pub threads: Option<u64>,
-    /// What the caches hold.
+    /// State of the caches.
     pub cache: Option<CacheState>,
     /// The kind of device.
     pub device_kind: DeviceKind,
@@ -90,7 +90,7 @@ fn product(extents: &[u64]) -> Result<u64> {
         )
 }
 
-/// What an operator reads and computes.
+/// Data that an operator reads and its arithmetic.
 struct OperatorFacts {
     workload: Workload,
     weight: Option<Vec<u64>>,
@@ -209,7 +209,7 @@ impl OperatorQuery {
         }
     }
 
-    /// Padding above and below, left and right: what was asked for, or what keeps the extent.
+    /// Padding above and below, left and right: as given, or such that the output is as large as the input.
     fn paddings(&self, window: [u64; 2]) -> [u64; 2] {
         let of = |axis: usize| match self.padding.as_deref() {
             Some([both]) => *both,

@@ -8,7 +8,7 @@ use super::operator::OperatorQuery;
 use crate::error::{Error, Result};
 use crate::model::trained::Trained;
 
-/// What is asked.
+/// The question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -19,7 +19,7 @@ pub struct WhatIf {
     pub op: String,
     /// Shape of the input, channels first.
     pub input: Vec<u64>,
-    /// Shape of the output, for kinds that it does not follow from the input of.
+    /// Shape of the output, for kinds whose output does not follow from the input; the input's shape if missing.
     #[serde(default)]
     pub output: Option<Vec<u64>>,
     /// Window.
@@ -80,7 +80,7 @@ impl WhatIf {
             .saturating_mul(self.batch.len().max(1))
     }
 
-    /// Asks a model, with as much detail as wanted.
+    /// Asks a model, with the given amount of detail.
     ///
     /// # Errors
     /// A shape does not fit the operator, a number is 0 or absurd, the machine is not known, or XGBoost's library fails.

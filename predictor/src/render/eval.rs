@@ -135,7 +135,7 @@ pub fn report(report: &Report, workloads: usize, style: Style) -> String {
     text
 }
 
-/// What the intervals hold, or why there are none.
+/// Coverage of the intervals, or why there are none.
 fn coverage(report: &Report) -> String {
     let Some(c) = &report.coverage else {
         return "no intervals: each fold needs errors of two workloads or more in the others\n"
@@ -168,7 +168,8 @@ impl<'a> Imports<'a> {
         Self(of_model)
     }
 
-    /// What tells a model's import from its others: its key, without the model's name in front; none where it has one alone.
+    /// Distinguishes several imports of one model: the key without the model's name in front. `None` if there is one
+    /// import.
     fn of_several(&self, m: &'a WholeModel) -> Option<&'a str> {
         let several = self.0.get(m.model.as_str())?.len() > 1;
         let key = m.import_key.as_deref().filter(|_| several)?;
@@ -234,7 +235,7 @@ fn models(report: &Report, style: Style) -> String {
     text
 }
 
-/// How many whole models are within 10 %; the quiet ones apart where others were disturbed.
+/// Number of whole models within 10 %; undisturbed ones separately if others were disturbed.
 fn within_10(count: &ModelsWithin) -> String {
     let mut text = format!(
         "{}: {} of {} within 10 %",
@@ -277,7 +278,7 @@ fn by_workload(report: &Report, workloads: usize, style: Style) -> String {
     format!("\n{}", table.render(style))
 }
 
-/// What measurements on machines held out bring.
+/// The gain of measurements on held-out machines.
 pub fn transfer(transfer: &Transfer, style: Style) -> String {
     let mut table = Table::new(&[
         Column::right("measurements"),

@@ -1,4 +1,4 @@
-//! Results as text: one file for each thing that is shown. Tables are those of `opreport`.
+//! Results as text, one file for each kind of result. Tables are those of `opreport`.
 //!
 //! | module | shows |
 //! | --- | --- |
@@ -45,7 +45,7 @@ fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |v| decimal(v, digits))
 }
 
-/// An interval of times (ns), or that there is none.
+/// An interval of times (ns), or a dash if there is none.
 fn interval(low: Option<f64>, high: Option<f64>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!("{} … {}", time_rounded(low), time_rounded(high)),
@@ -84,7 +84,7 @@ pub fn disturbed(share: f64) -> String {
     )
 }
 
-/// How far a model's measurements and its intervals of a level (0 to 1) are to be trusted, a line for each doubt.
+/// Reasons to trust a model's measurements and its intervals of a level (0 to 1) less, one line each.
 fn reservations(facts: &Facts, level: f64) -> String {
     let mut text = String::new();
     let needed = Conformal::groups_needed(level);

@@ -13,7 +13,7 @@ use crate::place::{EQUILIBRIUM, Placed};
 /// Names of operators that a line lists.
 const LISTED: usize = 3;
 
-/// All placements, the loads of the equilibrium and of the best, and where costs come from.
+/// All placements, the loads of the equilibrium and of the best one, and the origin of the costs.
 pub fn placed(problem: &Problem, sources: &Sources, placed: &Placed, style: Style) -> String {
     let best_ns = placed
         .outcomes

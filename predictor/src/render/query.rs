@@ -111,7 +111,7 @@ fn interval_column(level: Option<f64>) -> Column {
     Column::left("").titled(format!("{level}interval"))
 }
 
-/// Whole models, with what their times are made of.
+/// Whole models, with the parts that their times are sums of.
 fn whole_table(answers: &[NetworkAnswer], style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("model").shrinks_to(12),
@@ -150,7 +150,7 @@ fn whole_table(answers: &[NetworkAnswer], style: Style) -> String {
         )
 }
 
-/// Where the time of an operator is from.
+/// The origin of an operator's time.
 fn origin_of_time(knowledge: Knowledge) -> &'static str {
     match knowledge {
         Knowledge::Measured => "measured",
@@ -218,7 +218,7 @@ fn times_as_long(factor: f64) -> String {
     }
 }
 
-/// What moved a prediction, and the nearest measured rows.
+/// The effects of features on a prediction, and the nearest measured rows.
 fn reasons(text: &mut String, answer: &Answer, style: Style) {
     let width = style.width.map_or(REASONS, |width| width.min(REASONS));
     for driver in &answer.drivers {
@@ -286,7 +286,7 @@ fn hanging<'a>(mark: &str, words: impl Iterator<Item = &'a str>, width: usize) -
     text + "\n"
 }
 
-/// Whose machine an answer is for, and how far its measurements are to be trusted.
+/// The machine that an answer is for, and how far its measurements are to be trusted.
 pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
     let mut text = format!("for {}\n", machine.label());
     if facts.device_kind == DeviceKind::VTA_SIM {

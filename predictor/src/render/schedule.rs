@@ -9,25 +9,25 @@ use opreport::units::time;
 use crate::schedule::build::Times;
 use crate::schedule::{LEAST_GAIN, Scheduled};
 
-/// What is said beside the schedules.
+/// Facts printed beside the schedules.
 pub struct Facts<'a> {
     /// The models.
     pub models: &'a [String],
     /// Threads.
     pub threads: u32,
-    /// Where times come from.
+    /// Origin of the times.
     pub times: &'a Times,
-    /// Where slowdowns come from.
+    /// Origin of the slowdowns.
     pub interference: &'a str,
     /// Number of the schedule that is taken.
     pub taken: usize,
     /// Whether the user named it.
     pub is_named: bool,
-    /// The file that it was written to, and the command that runs it.
+    /// The file that the schedule was written to, and the command that runs it.
     pub out: Option<(&'a Path, &'a str)>,
 }
 
-/// All ways with their predicted times, the one that is taken, and where the times come from.
+/// All algorithms with their predicted times, the chosen one, and the origin of the times.
 pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("schedule"),

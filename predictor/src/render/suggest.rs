@@ -9,7 +9,7 @@ use opreport::units::plural;
 use crate::suggest::plan::Written;
 use crate::suggest::{Suggestion, duration};
 
-/// What was chosen, what it should bring, and how to measure it.
+/// The chosen points, their expected gain, and how to measure them.
 pub fn suggestion(suggestion: &Suggestion, written: &[Written], style: Style) -> String {
     let mut text = format!(
         "{} of {} candidates chosen, about {} of {}\n\n",

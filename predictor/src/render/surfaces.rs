@@ -8,7 +8,7 @@ use crate::turning::crease::{Estimate, TurnAt};
 /// Lines shown; JSON has all.
 const MOST: usize = 20;
 
-/// A number with as many digits as it deserves.
+/// A number with a suitable number of digits.
 fn number(value: f64) -> String {
     if value >= 1e5 {
         format!("{value:.1e}")

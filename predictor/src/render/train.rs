@@ -1,4 +1,4 @@
-//! A trained model: what it learned from, its features, and what adapting it to another machine brought.
+//! A trained model: its training data, its features, and the gain of an adaptation to another machine.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::transfer::Gain;
 /// The level of intervals that are not asked for by their own, 0 to 1.
 const USUAL_LEVEL: f64 = 0.9;
 
-/// What training found, for the end of `train`.
+/// The results of a training, printed at the end of `train`.
 pub fn facts(facts: &Facts, out: &Path, style: Style) -> String {
     let mut text = format!(
         "{}: {} of {}, {}, {}\n\
@@ -77,7 +77,7 @@ pub fn features_markdown() -> String {
     text
 }
 
-/// What a few measurements on a new machine bring.
+/// The gain of a few measurements on a new machine.
 pub fn gain(gain: &Gain) -> String {
     let named = |(name, share): &(String, f64)| format!("{name} {:.0} %", 100.0 * share);
     let alike = match gain.alike.as_slice() {

@@ -10,7 +10,7 @@ use crate::turning::Analysis;
 use crate::turning::analysis::ChosenValue;
 use crate::turning::knob::KnobStep;
 
-/// What each step of a knob does.
+/// The effect of each step of a knob.
 pub fn knob(name: &str, steps: &[KnobStep], style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("step"),

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::problem::Call;
 
-/// Most calls of a block: the states of a wide block grow with the product of its branches' lengths.
+/// Maximum number of calls in a block: the states of a wide block grow with the product of its branches' lengths.
 pub const MOST_CALLS: usize = 24;
 
 /// Ranges of the calls, which are in topological order.
@@ -28,7 +28,7 @@ pub fn blocks(calls: &[Call]) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Whether every later call needs the result of this one, and this one needs those of all earlier calls of its block,
+/// Whether every later call needs the result of this one, and this one those of all earlier calls of its block,
 /// directly or through others. Then nothing of the block can run beside later calls.
 fn is_cut(calls: &[Call], begin: usize, at: usize) -> bool {
     let mut needed = vec![false; at + 1];

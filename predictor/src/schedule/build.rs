@@ -19,14 +19,14 @@ use oplearn::interference::{Neighbour, Slowdowns};
 /// itself in four stages against one by `opcollect run-graph`, two cores of a Zen 1 EPYC, 2026-11-25).
 const STAGE_NS: f64 = 3_000.0;
 
-/// Where the times come from.
+/// Origin of the times.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
     /// Times of operators at a number of threads that were measured.
     pub measured: usize,
     /// Those that were predicted.
     pub predicted: usize,
-    /// Most threads that the model learned from, if a time was predicted for more.
+    /// Maximum number of threads in the training data, if a time was predicted for more.
     pub extrapolates_from_threads: Option<u64>,
 }
 

@@ -13,11 +13,11 @@ use super::blocks::blocks;
 use super::problem::{Group, Groups, Problem};
 use super::simple::{balanced, greedy_of, share};
 
-/// Most calls of a group in one stage.
+/// Maximum number of calls of a group in one stage.
 const MOST_IN_GROUP: usize = 6;
-/// Most groups that are looked at from one state.
+/// Maximum number of groups considered from one state.
 const MOST_GROUPS: usize = 160;
-/// Most states of a block: of wider ones, greedy stages are taken.
+/// Maximum number of states of a block; wider blocks get greedy stages.
 const MOST_STATES: usize = 20_000;
 
 /// Stages, and whether the search was cut short.
@@ -64,7 +64,7 @@ type Set = u64;
 struct Block<'a> {
     problem: &'a Problem,
     calls: Range<usize>,
-    /// For each call, those of the block whose results it reads.
+    /// For each call, the calls of the block whose results it reads.
     needs: Vec<Set>,
     /// Threads of each of two groups.
     half: u32,
@@ -92,7 +92,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Nothing where the deadline is over, or there are too many states.
+    /// The fastest stages. `None` if the deadline is over or there are too many states.
     fn fastest(&self, deadline: Instant) -> Option<Vec<Groups>> {
         // Blocks have at most `MOST_CALLS` calls, fewer than a set has bits.
         let all: Set = (1 << self.calls.len()) - 1;

@@ -1,4 +1,4 @@
-//! Which calls of models run at the same time, on how many threads each, and what that gains.
+//! Chooses which calls of models run at the same time, on how many threads each, and predicts the gain.
 //!
 //! | module | owns |
 //! | --- | --- |
@@ -32,7 +32,7 @@ pub const LEAST_GAIN: f64 = 0.04;
 pub struct Outcome {
     /// Its name.
     pub name: &'static str,
-    /// What runs it.
+    /// The executor that runs it.
     pub executor: Executor,
     /// Predicted time of one run of all models, ns.
     pub predicted_ns: f64,

@@ -19,7 +19,7 @@ pub struct Problem {
 /// A call of an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Which call it is.
+    /// The call's place in its model.
     pub at: CallRef,
     /// Numbers of the calls whose results it reads.
     pub inputs: Vec<usize>,

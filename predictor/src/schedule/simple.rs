@@ -45,7 +45,7 @@ pub fn greedy_of(problem: &Problem, range: Range<usize>) -> Vec<Groups> {
     }
 }
 
-/// Calls on as many groups of equal threads as there can be, the longest first, each to the group that is free first.
+/// Calls in as many groups of equal threads as possible. The longest go first, each to the group that is free first.
 pub fn balanced(problem: &Problem, calls: &[usize]) -> Groups {
     let threads = share(problem, calls.len() as u32);
     let many = ((problem.threads / threads) as usize).min(calls.len());

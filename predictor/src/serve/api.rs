@@ -18,11 +18,11 @@ use crate::query::batch::{Reply, replies, reply};
 use crate::query::network::NetworkAnswer;
 use crate::query::whatif::WhatIf;
 
-/// What answers come from.
+/// State of the server that answers come from.
 pub struct Served {
     /// The model.
     pub model: Trained,
-    /// What imports the models of the zoo, one at a time; missing where the installation has none.
+    /// The importer of the zoo's models, one at a time; missing if it is not installed.
     pub importer: Option<Mutex<Importer>>,
 }
 
@@ -157,7 +157,7 @@ pub async fn other_method() -> impl IntoResponse {
     Refused(StatusCode::METHOD_NOT_ALLOWED, message.to_owned())
 }
 
-/// Gives up on a request that takes too long, such as one whose body does not come.
+/// Ends a request that takes too long, for example because its body does not arrive.
 pub async fn in_time(longest: Duration, request: Request, next: Next) -> Response {
     match tokio::time::timeout(longest, next.run(request)).await {
         Ok(response) => response,

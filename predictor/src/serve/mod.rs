@@ -44,9 +44,9 @@ const LONGEST_IMPORT: Duration = Duration::from_secs(120);
 const LONGEST_HEAD: Duration = Duration::from_secs(15);
 /// Connections at once; others wait in the system's queue.
 const MAX_CONNECTIONS: usize = 256;
-/// How long requests under way may take once the server is to end.
+/// Time that pending requests have when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
-/// Wait after a connection could not be taken, such as for want of file descriptors.
+/// Pause after a connection could not be accepted, for example because file descriptors ran out.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The routes over a model.
@@ -74,7 +74,7 @@ fn router(served: Arc<Served>) -> Router {
 /// Serves until Ctrl-C or SIGTERM. `importer` is for whole models. `ready` gets the address, with the port that the system chose for port 0.
 ///
 /// # Errors
-/// The address cannot be listened on, or the system fails.
+/// Serves until it is stopped. Fails if the address cannot be bound or the system fails.
 pub fn serve(
     model: Trained,
     importer: Option<Importer>,
@@ -116,7 +116,7 @@ async fn accept(listener: TcpListener, app: Router) {
         let service = TowerToHyperService::new(app.clone());
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // What goes wrong on a connection is the client's to see.
+            // The client sees errors of its connection.
             let _ = connection.await;
             drop(place);
         });

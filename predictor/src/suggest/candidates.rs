@@ -1,4 +1,4 @@
-//! What there is to choose from: the points of a collector's plan, or the operators of whole models.
+//! Candidates for measurement: the points of a collector's plan, or the operators of whole models.
 //!
 //! A folder of `opcollect plan --candidates` has a row without a time for each point, and the plan in `run.json`. A whole
 //! model is imported as for a prediction; its points are the default schedules at some numbers of threads.
@@ -17,7 +17,7 @@ use super::cost::Timing;
 use super::error::SuggestError;
 use crate::query::network;
 
-/// A run of the collector that some candidates are of.
+/// A run of the collector that some candidates belong to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The model, for people and file names.
@@ -26,15 +26,15 @@ pub struct Job {
     pub folder: Option<PathBuf>,
     /// Settings of the run, by the names of `opcollect`'s flags.
     pub settings: BTreeMap<String, Value>,
-    /// Batch and image sizes that it imports the model at.
+    /// Batch and image sizes to import the model at.
     pub vary: BTreeMap<String, Value>,
     /// How it times, if that is known.
     pub timing: Option<Timing>,
-    /// What its points are weighted by.
+    /// The weights of its points.
     pub objective: Objective,
 }
 
-/// What the objective is made of.
+/// How the points are weighted in the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objective {
     /// Every point alike.
@@ -52,7 +52,7 @@ pub struct Candidate {
     pub row: Row,
 }
 
-/// What there is to choose from.
+/// The candidates for measurement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Candidates {
     /// Runs of the collector.

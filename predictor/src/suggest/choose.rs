@@ -1,9 +1,9 @@
-//! Which candidates to measure within a budget of time. The next one is always the one whose gain, given those chosen
-//! before, over the square root of its cost is largest.
+//! Chooses the candidates to measure within a time budget. The next one always has the largest gain, given those chosen
+//! before, over the square root of its cost.
 //!
-//! The gain for a second would be the best use of the budget if errors were alike everywhere. But then only fast
-//! kernels are measured, and slow ones are predicted badly. Without the cost the budget goes into a few slow ones. The
-//! square root keeps most of what either brings (`scripts/bench suggest`).
+//! Gain per second would use the budget best if errors were alike everywhere. But then only fast kernels are measured,
+//! and slow ones are predicted badly. Without the cost the budget goes into a few slow ones. The square root keeps most
+//! of the advantage of both (`scripts/bench suggest`).
 //!
 //! Work grows with the square of the candidates, so they are looked at in blocks of `BLOCK`. Each block has its
 //! share of the budget, and each candidate is compared with the measured points nearest to it.
@@ -27,12 +27,12 @@ const KNOWN: usize = 1024;
 /// Measured points that are asked what moves predictions.
 const ASKED: usize = 256;
 
-/// Candidates to choose from. All lists have their length.
+/// The candidates. All lists have the same length.
 #[derive(Debug)]
 pub struct Pool<'a> {
     /// Features.
     pub points: Vec<&'a Point>,
-    /// What measuring costs.
+    /// Costs of the measurements.
     pub costs: Vec<Cost>,
     /// Number of the kernel: points of one kernel share its build.
     pub kernels: Vec<usize>,
@@ -40,7 +40,7 @@ pub struct Pool<'a> {
     pub weights: Vec<f64>,
 }
 
-/// How much may be measured.
+/// Limits of the choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Time to spend, ns.
@@ -54,11 +54,11 @@ pub struct Limits {
 pub struct ChosenSamples {
     /// Positions in the pool, most useful first.
     pub order: Vec<usize>,
-    /// What they cost, ns.
+    /// Their cost, ns.
     pub cost_ns: f64,
     /// Root mean square error to expect over the candidates after measuring them, relative to that before.
     pub error_ratio: f64,
-    /// The same after spending as much on candidates at random.
+    /// The same after spending as much time on random candidates.
     pub random_error_ratio: f64,
 }
 
@@ -91,7 +91,7 @@ fn by_importance(
     let (mut seen, mut spent_ns) = (0, 0.0);
     for block in &blocks {
         seen += block.len();
-        // What the blocks before did not spend is left to those behind.
+        // Later blocks get what earlier ones did not spend.
         let share = seen as f64 / total;
         let own = Limits {
             budget_ns: limits.budget_ns * share - spent_ns,
@@ -185,7 +185,7 @@ impl Purse<'_> {
     }
 }
 
-/// The choice with the worth of each point, its cost, and what is uncertain after it.
+/// The greedy choice: the gain of each point, its cost, and the uncertainty left.
 fn greedy(
     mut uncertainty: Uncertainty,
     pool: &Pool<'_>,
@@ -215,7 +215,7 @@ fn greedy(
     (chosen, purse.spent_ns, uncertainty)
 }
 
-/// What is uncertain after spending the budget at random.
+/// The uncertainty left after spending the budget on random candidates.
 fn at_random(
     mut uncertainty: Uncertainty,
     pool: &Pool<'_>,
@@ -252,7 +252,7 @@ fn blocks(kernels: &[usize], seed: u64) -> Vec<Vec<usize>> {
     blocks
 }
 
-/// The measured points (the first `measured` ones) that a block is compared with: all, or if there are very many the
+/// The measured points (the first `measured` ones) that a block is compared with. These are all, or of very many the
 /// nearest to its points and an even selection of the others.
 fn nearest(similarity: &Similarity, measured: usize, block: &[usize]) -> Vec<usize> {
     if measured <= KNOWN {

@@ -1,5 +1,4 @@
-//! What measuring a point costs, as learned from the rows there are: building its kernel, its samples, and everything
-//! else that happens around a point.
+//! Cost of measuring a point, fitted to the rows: building its kernel, its samples, and all other work on a point.
 //!
 //! Building is shared by the points of one kernel and done on all cores; samples are taken one at a time.
 
@@ -18,7 +17,7 @@ const LONGEST_AROUND_NS: f64 = 2e9;
 /// Fewer rows tell little about what happens around a point.
 const LEAST_ROWS: usize = 10;
 
-/// What one point costs.
+/// Cost of one point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Building its kernel, ns; other points of the kernel do not pay it again.
@@ -74,7 +73,7 @@ impl CostModel {
         }
     }
 
-    /// What a point of a kind costs whose kernel takes `time_ns`, in a plan with this timing if that is known.
+    /// Cost of a point of a kind whose kernel takes `time_ns`, under the timing of a plan if that is known.
     pub fn of(&self, kind: &str, time_ns: f64, timing: Option<Timing>) -> Cost {
         let build_ns = self.build_ns.get(kind).copied();
         let mut runs_ns = self.runs_ns(time_ns);

@@ -25,19 +25,19 @@ pub enum SuggestError {
     /// The plan has no form in TOML.
     #[error("the plan cannot be written: {0}; please report it")]
     Form(#[from] toml::ser::Error),
-    /// There is nothing to choose from.
+    /// There are no candidates.
     #[error(
         "{} has no candidates; list some with `opcollect plan --sweep default --modelname NAME --candidates DIR`",
         folder.display()
     )]
     NoCandidates {
-        /// Where they were looked for.
+        /// The folder that was searched.
         folder: PathBuf,
     },
     /// Every candidate was left out.
     #[error("none of the {candidates} candidates is left to choose: {}; list others: another sweep, more schedules, another model", left_out.join("; "))]
     NothingLeft {
-        /// How many there were.
+        /// Number of candidates.
         candidates: usize,
         /// Why they were left out.
         left_out: Vec<String>,
@@ -47,12 +47,12 @@ pub enum SuggestError {
         "the budget of {budget} is too small: the cheapest candidate takes about {cheapest}; give at least that"
     )]
     BudgetTooSmall {
-        /// What there is.
+        /// The time available.
         budget: String,
-        /// What it takes.
+        /// The time of the cheapest candidate.
         cheapest: String,
     },
-    /// The candidates are of a machine that no row is of.
+    /// No row is of the candidates' machine.
     #[error("{} lists candidates for the machine {candidates}, and the rows are of {rows}: times of one machine do not tell what to measure on another; list the candidates on that machine, or give rows of this one", folder.display())]
     OtherMachine {
         /// The candidates' folder.
@@ -77,7 +77,7 @@ pub enum SuggestError {
     Plan {
         /// The candidates' folder.
         folder: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         detail: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What to measure next: the points that should cut the error of predictions most for the time they take.
+//! Chooses the next measurements: the points that should reduce the error of predictions most for the time they take.
 //!
 //! | module | for |
 //! | --- | --- |
@@ -41,9 +41,9 @@ pub struct Suggestion {
     /// Positions of the chosen candidates, most useful first.
     #[serde(skip)]
     pub order: Vec<usize>,
-    /// How many were chosen.
+    /// Number of points chosen.
     pub chosen: usize,
-    /// How many there were to choose from, without those left out.
+    /// Number of candidates, without those left out.
     pub candidates: usize,
     /// Time to spend, ns.
     pub budget_ns: f64,
@@ -51,7 +51,7 @@ pub struct Suggestion {
     pub cost_ns: f64,
     /// Root mean square error (log2) to expect over the candidates afterwards, relative to that now.
     pub error_ratio: f64,
-    /// The same after spending as much on candidates at random.
+    /// The same after spending as much time on random candidates.
     pub random_error_ratio: f64,
     /// By kind of operator.
     pub kinds: BTreeMap<String, KindShare>,
@@ -59,7 +59,7 @@ pub struct Suggestion {
     pub left_out: BTreeMap<&'static str, usize>,
 }
 
-/// What was chosen of one kind of operator.
+/// The chosen points of one kind of operator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct KindShare {
     /// Candidates.
@@ -70,7 +70,7 @@ pub struct KindShare {
     pub measured: usize,
 }
 
-/// What a suggestion is made from.
+/// Inputs of a suggestion.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The rows there are.
@@ -81,9 +81,9 @@ pub struct Request<'a> {
     pub ensemble: &'a Ensemble,
     /// The machine to measure on.
     pub machine: &'a MachineFacts,
-    /// What there is to choose from.
+    /// The candidates.
     pub candidates: &'a Candidates,
-    /// How much may be chosen.
+    /// Limits of the choice.
     pub limits: Limits,
     /// Seed of the choice.
     pub seed: u64,
@@ -147,7 +147,7 @@ pub fn suggest(request: &Request<'_>) -> Result<Suggestion, SuggestError> {
     })
 }
 
-/// The candidates that are open, with what each costs and its weight in the objective.
+/// The candidates not measured yet, with their costs and weights in the objective.
 fn pool<'p>(
     request: &Request<'_>,
     open: &[usize],
@@ -182,7 +182,7 @@ fn pool<'p>(
     })
 }
 
-/// What was chosen of each kind of operator.
+/// The chosen points by kind of operator.
 fn shares(
     dataset: &Dataset,
     candidates: &Candidates,
@@ -227,7 +227,7 @@ fn kernel(row: &Row) -> (&str, &str) {
     (row.workload_hash.as_deref().unwrap_or_default(), schedule)
 }
 
-/// What distinguishes a point from others of the same machine.
+/// Distinguishes a point from others of the same machine.
 type Key<'a> = ((&'a str, &'a str), Option<u64>, Option<opdata::CacheState>);
 
 fn key(row: &Row) -> Key<'_> {

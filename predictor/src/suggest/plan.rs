@@ -15,7 +15,7 @@ use super::error::SuggestError;
 pub struct Written {
     /// The file.
     pub file: PathBuf,
-    /// The model that its points are of.
+    /// The model of its points.
     pub model: String,
     /// Its points.
     pub points: usize,

@@ -1,9 +1,9 @@
 //! Whether the choice is worth its while: the same growth of a dataset by the rule and by chance, on points whose times
 //! are known.
 //!
-//! A quarter of the samples is held out. Both begin with the same few measured samples of the others and choose further
-//! ones in rounds, each with the same time to spend. After each round a model learns from what is measured by then and
-//! is judged on the samples held out.
+//! A quarter of the samples is held out. Both methods begin with the same few measured samples of the rest and choose
+//! further ones in rounds, each with the same time to spend. After each round a model is trained on all samples
+//! measured by then and judged on those held out.
 
 use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES};
 use oplearn::data::Dataset;
@@ -18,7 +18,7 @@ use super::choose::{Limits, Pool, choose};
 use super::cost::{Cost, CostModel};
 use crate::error::Result;
 
-/// Share of the samples that errors are taken on.
+/// Share of the samples that are held out to judge by.
 const TEST_SHARE: f64 = 0.25;
 
 /// How points are chosen.
@@ -31,14 +31,14 @@ pub enum Rule {
     Random,
 }
 
-/// What to simulate.
+/// Settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setup {
-    /// Samples looked at, at most.
+    /// Maximum number of samples.
     pub samples: usize,
     /// Samples measured before the first choice.
     pub first: usize,
-    /// Samples that a round has time for, of average cost.
+    /// Time of a round, in samples of average cost.
     pub round: usize,
     /// Rounds.
     pub rounds: usize,
@@ -116,7 +116,7 @@ pub fn simulate(
                     .iter()
                     .map(|&i| &dataset.samples[i].point)
                     .collect();
-                // Predicted costs may be too high, and what is chosen is paid by true ones.
+                // Predicted costs may be too high, and the true ones are paid.
                 let limits = Limits {
                     budget_ns: 1.5 * budget_ns,
                     points: open.len(),

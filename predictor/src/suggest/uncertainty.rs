@@ -1,10 +1,10 @@
-//! What is not known about some points, given the measured ones: a Gaussian process over [`Similarity`].
+//! Uncertainty of points, given the measured ones: a Gaussian process over [`Similarity`].
 //!
-//! The variance of a point is 1 where nothing like it was measured and falls towards 0 beside measured ones. Measuring
-//! a point takes away from all others the variance they share with it. The sum of these reductions, with the weights of
-//! the objective, is the point's gain (active learning after Cohn, *Neural network exploration using optimal experiment
-//! design*, 1996). Points that are like one already chosen have little left to gain, so a batch chosen one by one is
-//! not redundant.
+//! The variance of a point is 1 where nothing similar was measured and falls towards 0 near measured ones. Measuring a
+//! point removes the variance that others share with it. The sum of these reductions, with the weights of the
+//! objective, is the point's gain (active learning after Cohn, *Neural network exploration using optimal experiment
+//! design*, 1996). Points similar to one already chosen have little left to gain, so a batch chosen one by one is not
+//! redundant.
 
 use nalgebra::{Cholesky, DMatrix, DMatrixViewMut};
 use oplearn::models::similarity::Similarity;
@@ -26,8 +26,8 @@ pub struct Uncertainty {
 }
 
 impl Uncertainty {
-    /// Of the points at the places `unknown`, after those at `known` were measured. `weights` are those of the unknown
-    /// points in the objective.
+    /// Of the points with the indices `unknown`, after those at `known` were measured. `weights` are those of the
+    /// unknown points in the objective.
     pub fn new(
         similarity: &Similarity,
         known: &[usize],
@@ -64,12 +64,13 @@ impl Uncertainty {
             .sum()
     }
 
-    /// Weighted sum of the variances with what measuring cannot remove: mean squared errors are proportional to it.
+    /// Weighted sum of the variances and of the noise that measuring cannot remove. Mean squared errors are
+    /// proportional to it.
     pub fn total_with_noise(&self) -> f64 {
         self.total() + f64::from(NOISE) * self.weights.iter().map(|i| f64::from(*i)).sum::<f64>()
     }
 
-    /// How much the weighted sum of variances would fall if a point were measured, for all points.
+    /// Reduction of the weighted sum of variances by the measurement of each point.
     pub fn gains(&self) -> Vec<f32> {
         self.covariance
             .par_chunks(self.count.max(1))

@@ -1,8 +1,8 @@
-//! Which of the machines that a model was trained on a new one is like.
+//! Finds the machines of the training data that a new one is similar to.
 //!
-//! The model is asked about the measured points as if each known machine ran them. How much slower the new machine is
-//! as a whole is no sign of likeness, so only what one factor cannot explain counts. Under normal errors of unknown
-//! size a machine is as likely as (mean square)^(−measurements ÷ 2).
+//! The model predicts the measured points as if each known machine ran them. A constant factor between two machines
+//! says nothing about their similarity, so only the rest of the error counts. Under normal errors of unknown size a
+//! machine's likelihood is (mean square)^(−measurements ÷ 2).
 
 use crate::model::Correction;
 

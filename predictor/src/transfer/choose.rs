@@ -1,4 +1,4 @@
-//! Which points to measure: those that leave the others nearest to a measured one, on average (k-medians, chosen greedily).
+//! Chooses the points to measure, so that the others are on average nearest to a measured one (k-medians, greedily).
 //!
 //! Distances are over features that vary, in standard deviations; what only one side has counts as two. Points at the
 //! edge are chosen only where others lie near them: a model of the measurements must be good for the majority.
@@ -7,7 +7,7 @@ use opdata::stats::moments;
 use oplearn::data::split::shuffled;
 use oplearn::features::{FEATURES, Point, squared_distance};
 
-/// Points that are looked at, chosen from and counted, at most: every one with every other.
+/// Maximum number of points considered; distances are between all pairs.
 const LOOKED_AT: usize = 1000;
 /// Seed that chooses these.
 const SEED: u64 = 1;
@@ -19,7 +19,7 @@ pub fn typical(points: &[&Point], count: usize) -> Vec<usize> {
     pool.sort_unstable();
     let some: Vec<&Point> = pool.iter().map(|&i| points[i]).collect();
     let scaled = scaled(&some);
-    // Distances by the point looked from.
+    // Distances from each point.
     let rows: Vec<Vec<f32>> = scaled
         .iter()
         .map(|a| scaled.iter().map(|b| distance(a, b)).collect())
@@ -44,8 +44,8 @@ pub fn typical(points: &[&Point], count: usize) -> Vec<usize> {
     chosen.into_iter().map(|place| pool[place]).collect()
 }
 
-/// For how many of some points each of the chosen ones stands: those that are nearer to it than to any other. It stands
-/// for itself at least.
+/// Number of points that each chosen one represents: those nearer to it than to any other. Each represents at least
+/// itself.
 pub fn standing_for(points: &[&Point], chosen: &[usize]) -> Vec<f64> {
     let mut counts = vec![1.0; chosen.len()];
     let step = points.len().div_ceil(LOOKED_AT).max(1);

@@ -1,7 +1,7 @@
 //! Adapts a model by a few measurements on the new machine.
 //!
-//! How much each way to predict counts ([`Adaptation`]) is found by cross-validation on the measurements. They are not an
-//! even draw of what will be asked: each counts as many times as there are points that it stands for.
+//! Cross-validation on the measurements finds the weight of each way to predict ([`Adaptation`]). The measurements are
+//! no random sample of later queries: each is weighted by the number of points that it represents.
 
 use oplearn::data::Dataset;
 use oplearn::data::split::shuffled;
@@ -25,12 +25,12 @@ use crate::model::adaptation::{ALONE, Adaptation, Alike, Fresh, Old, SIMPLE, WAY
 const ALONE_ERRS_LESS: f64 = 0.8;
 /// Fewer measurements make no trees and no rates.
 const LEAST: usize = 8;
-/// Parts that measurements are held out in.
+/// Number of folds of the measurements.
 const FOLDS: usize = 10;
 /// Seed of the parts and the trees.
 const SEED: u64 = 1;
 
-/// Trees for what a correction leaves: few and shallow, for a few tens of measurements.
+/// Trees for the residuals of a correction: few and shallow, for some tens of measurements.
 const REST_TREES: Trees = Trees {
     rounds: 60,
     depth: 3,
@@ -42,7 +42,7 @@ const REST_TREES: Trees = Trees {
     max_bin: 64,
 };
 
-/// Which ways to predict are fitted.
+/// The ways to predict that are fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ways {
     /// Those that need no more than a few measurements.
@@ -51,7 +51,8 @@ enum Ways {
     All,
 }
 
-/// A new machine's measured points, and what the old model predicts for them. Points go by their place among these.
+/// A new machine's measured points, and the old model's predictions for them. Points are named by their index in this
+/// list.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'a> {
     /// Where the points are.
@@ -60,16 +61,16 @@ pub struct Machine<'a> {
     pub samples: &'a [usize],
     /// The old model's predictions of them, log2 ns.
     pub old: &'a [f64],
-    /// The machines that it was trained on; none where it is asked as it is.
+    /// The machines that it was trained on; empty where it is asked without a machine.
     pub known: &'a [KnownMachine],
 }
 
 /// A machine that the old model was trained on.
 #[derive(Debug, Clone)]
 pub struct KnownMachine {
-    /// What is known of it.
+    /// The facts about it.
     pub facts: MachineFacts,
-    /// What the old model predicts of the new machine's points if this one ran them, log2 ns.
+    /// The old model's predictions for the new machine's points as if this one ran them, log2 ns.
     pub predictions: Vec<f64>,
 }
 
@@ -104,7 +105,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What the old model predicts of some of its points, to an adaptation.
+    /// The old model's predictions for some of its points, as an adaptation takes them.
     pub fn old_of(&self, adaptation: &Adaptation, places: &[usize]) -> Old {
         let shares: Vec<f64> = adaptation.alike.iter().map(|alike| alike.share).collect();
         self.old_by(&shares, places)
@@ -225,7 +226,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Least and greatest of some ratios, log2; nothing between where there are none.
+/// Smallest and largest ratio, log2; zeros if there are none.
 fn extent(ratios: &[f64]) -> [f64; 2] {
     let least = ratios.iter().copied().reduce(f64::min);
     let greatest = ratios.iter().copied().reduce(f64::max);

@@ -1,4 +1,4 @@
-//! What a few measurements on a new machine bring: errors on all that was not measured there.
+//! The gain of a few measurements on a new machine: errors on all points that were not measured there.
 
 use oplearn::crossval::metrics::Metrics;
 use oplearn::data::Dataset;
@@ -20,7 +20,7 @@ use crate::model::{Correction, Trained};
 pub struct Gain {
     /// Points that were taken as measured.
     pub measurements: usize,
-    /// Points that errors are of.
+    /// Number of points that the errors are over.
     pub held_out: usize,
     /// The old machine's model as it is.
     pub zero_shot_mape: f64,
@@ -28,12 +28,13 @@ pub struct Gain {
     pub one_factor_mape: f64,
     /// The adapted model: mixed of several corrections and a model of these measurements.
     pub adapted_mape: f64,
-    /// The weights of the old model, of the alike machines' predictions with one factor, of these corrected, corrected
-    /// by trees too, by rates, and of a model of the measurements.
+    /// Weights of: the old model, the similar machines' predictions with one factor, these corrected, these corrected
+    /// by trees too, those by rates, and a model of the measurements.
     pub shares: Shares,
-    /// The known machines that the new one is like, by how much each counts; none where the old model is asked as it is.
+    /// The known machines that the new one is similar to, with weights; empty where the old model is asked without a
+    /// machine.
     pub alike: Vec<(String, f64)>,
-    /// The model adapted by as many points at random.
+    /// The error of the model adapted with as many random points.
     pub random_mape: f64,
     /// A model of these measurements alone; missing where they are too few for one.
     pub afresh_mape: Option<f64>,
@@ -130,7 +131,7 @@ pub fn gain(machine: &Machine<'_>, measurements: usize) -> Result<(Gain, Adaptat
     Ok((gain, adaptation))
 }
 
-/// The known machines that count, those that count most first.
+/// The known machines with a weight, heaviest first.
 fn alike(adaptation: &Adaptation) -> Vec<(String, f64)> {
     let named = adaptation
         .alike

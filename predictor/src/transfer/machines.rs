@@ -1,4 +1,4 @@
-//! What measurements on a machine bring to a model of the others: each machine of a dataset held out in turn.
+//! The gain of measurements on a machine for a model of the others: each machine of a dataset is held out in turn.
 
 use oplearn::crossval::select::choose_for_folds;
 use oplearn::data::Dataset;
@@ -19,11 +19,12 @@ pub struct HeldOutMachine {
     pub machine: String,
     /// Its measured points.
     pub points: usize,
-    /// What each number of measurements brings.
+    /// The gain by number of measurements.
     pub gains: Vec<Gain>,
 }
 
-/// A number of measurements, mean over machines: mean absolute percentage errors on what was not measured.
+/// One number of measurements, mean over machines: mean absolute percentage errors on the points that were not
+/// measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mean {
     /// Measurements.

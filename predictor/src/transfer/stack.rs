@@ -1,5 +1,5 @@
-//! How much each of some predictions counts: the mixture that errs least on held-out measurements. It is found again
-//! on many random draws of them and averaged (bagging), so a few measurements do not decide it.
+//! Weights of several predictions: the mixture with the smallest error on held-out measurements. It is found again on
+//! many random draws of them and averaged (bagging), so that a few measurements do not decide it.
 //!
 //! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured: it
 //! would be the best without any mixing. It counts almost alone in the draws in which it errs least of all.
@@ -8,17 +8,17 @@ use opdata::random::SplitMix64;
 
 use crate::model::adaptation::mixed;
 
-/// Parts that the weights are multiples of.
+/// The weights are multiples of one over this.
 const STEPS: usize = 10;
 /// Random draws of the measurements.
 const DRAWS: usize = 60;
 /// Seed of the draws.
 const SEED: u64 = 7;
-/// How much the favoured prediction counts where none is better, beside the mixture.
+/// Weight of the favoured prediction if no other is better; the mixture has the rest.
 const ALMOST_ALONE: f64 = 0.8;
 
-/// Weights (not negative, sum one) of predictions of the same measurements, all log2; `counts` is how much each
-/// measurement counts; `favoured` is the place of the one that is. The first prediction alone where there is no measurement.
+/// Weights (not negative, sum one) of predictions of the same measurements, all log2. `counts` weighs the measurements,
+/// `favoured` is the index of the favoured prediction. Without measurements, the first prediction alone counts.
 pub fn weights<const N: usize>(
     predictions: &[[f64; N]],
     measured: &[f64],

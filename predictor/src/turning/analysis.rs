@@ -7,20 +7,20 @@ use super::segment::{Turn, knee, turn};
 use super::surface::{Surface, SurfaceReport, analyse_surfaces};
 use super::sweep::Sweep;
 
-/// What to work out.
+/// Options of the analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Measurements beyond the probes.
     pub more: usize,
 }
 
-/// How much longer than the best still pays: the fewest workers within it are where more stop paying.
+/// Ratio to the shortest time within which a smaller number of workers suffices.
 const ENOUGH: f64 = 1.05;
 
 /// One sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepReport {
-    /// What was swept.
+    /// Name of the sweep.
     pub name: String,
     /// On what.
     pub device: String,

@@ -1,9 +1,9 @@
-//! Which value to use, when only a few were measured.
+//! Chooses a value when only a few were measured.
 //!
 //! Probes are powers of two. The curve between them is [`Saturation`] plus the residuals of other models' sweeps on the
-//! same device (odd counts that do not divide the work, cores on another socket). The choice is the shortest of its
-//! times and the probes' own. With more measurements allowed, each goes where the curve, corrected by measurements
-//! nearby, is lowest. A point far from the known ones has a small bonus; the best of all measured is the choice then.
+//! same device (odd counts that do not divide the work, cores on another socket). The choice has the shortest time,
+//! predicted or measured. Further measurements, if allowed, go where the corrected curve is lowest. A point far from
+//! the known ones has a small bonus; the best measured value is the choice then.
 
 use super::saturation::Saturation;
 use super::sweep::Sweep;

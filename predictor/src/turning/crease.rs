@@ -1,9 +1,10 @@
 //! Where a surface turns: the line over two factors along which one of them stops paying, and whether the other moves it.
 //!
 //! On logarithmic axes (u the first factor, v the second, y the time) the surface has six terms. They are 1, u, v, v²,
-//! u·v and a hinge max(0, u − line(v)). Every line over a grid is tried and the best refined; the product and the
-//! square let scaling that changes smoothly do without a hinge. A surface has a turn if the hinge explains much of what
-//! the smooth part leaves, more than it does for residuals in random order. Intervals are from bootstrapping residuals.
+//! u·v and a hinge max(0, u − line(v)). Every line over a grid is tried and the best refined. The product and the
+//! square describe scaling that changes smoothly, without a hinge. A surface has a turn if the hinge explains much of
+//! the residuals of the smooth part, and more than for residuals in random order. Intervals come from bootstrapping
+//! residuals.
 
 use opdata::stats::quantile_of_sorted;
 use oplearn::data::split::shuffled;
@@ -17,19 +18,19 @@ const RESAMPLES: u64 = 199;
 const LEVEL: f64 = 0.9;
 /// Fewer points are no surface.
 pub const LEAST_POINTS: usize = 12;
-/// Least points on each side of the line.
+/// Minimum number of points on each side of the line.
 const SIDE: usize = 3;
-/// Positions of a line's end that are tried, over half as much again as the range of the first factor.
+/// Number of positions tried for each end of the line, over 1.5 times the range of the first factor.
 const POSITIONS: usize = 25;
 /// Times that the best line's ends are tried again, with half the step each.
 const REFINEMENTS: usize = 4;
 /// The hinge leaves at most this share of the smooth surface's squared residuals.
 const ENOUGH: f64 = 0.7;
-/// Most likely to be chance above it.
+/// Maximum p-value.
 const SIGNIFICANT: f64 = 0.05;
-/// A smaller change of the slope is none: 0.05 says that doubling pays 3.5 % less.
+/// Minimum change of the slope: with 0.05, doubling the factor pays 3.5 % less.
 const BEND: f64 = 0.05;
-/// Least share of a term, by length, that the terms before it must not explain.
+/// Minimum share of a term, by length, that the terms before it do not explain.
 const INDEPENDENT: f64 = 1e-6;
 /// Draws are taken from this many copies of the residuals: nearly with repetition.
 const COPIES: usize = 8;
@@ -67,18 +68,18 @@ pub struct Crease {
     pub slope_after: f64,
     /// Sum of squared residuals over that of the smooth surface.
     pub residual_ratio: f64,
-    /// How likely such a ratio is by chance.
+    /// Probability of such a ratio by chance.
     pub p_value: f64,
 }
 
 /// A line's position at the smallest and the largest v.
 type Ends = [f64; 2];
 
-/// What a smooth surface is a sum of, over u and v.
+/// The terms of a smooth surface, over u and v.
 const TERMS: [fn(f64, f64) -> f64; 5] =
     [|_, _| 1.0, |u, _| u, |_, v| v, |_, v| v * v, |u, v| u * v];
 
-/// The points and what the smooth surface takes off from any series over them.
+/// The points, and the smooth part of any series over them.
 struct Smooth {
     u: Vec<f64>,
     v: Vec<f64>,
@@ -140,7 +141,7 @@ impl Smooth {
         places.map(|(u, v)| term(*u, *v)).collect()
     }
 
-    /// What the smooth surface leaves of a series.
+    /// The residuals of a series after the smooth part.
     fn without(&self, series: &[f64]) -> Vec<f64> {
         let mut rest = series.to_vec();
         for column in &self.basis {
@@ -164,7 +165,7 @@ impl Smooth {
             .collect()
     }
 
-    /// The hinge without what is smooth in it, at length 1; none if too few points are on a side.
+    /// The hinge minus its smooth part, at length 1. `None` if too few points are on a side.
     fn direction(&self, ends: Ends) -> Option<Vec<f64>> {
         let hinge = self.hinge(ends);
         let behind = hinge.iter().filter(|h| **h > 0.0).count();
@@ -191,7 +192,7 @@ impl Smooth {
             .collect()
     }
 
-    /// The hinge that explains most of what the smooth surface leaves; only bends upwards count.
+    /// The hinge that explains most of the smooth part's residuals; only bends upwards count.
     fn fit(&self, lines: &[(Ends, Vec<f64>)], rest: &[f64]) -> Option<Fit> {
         let total = dot(rest, rest);
         let mut best = lines
@@ -255,7 +256,7 @@ fn estimate(value: f64, mut others: Vec<f64>) -> Estimate {
     }
 }
 
-/// The turning line of times over two factors, all above 0; none if there is no turn to be sure of.
+/// The turning line of times over two factors, all above 0. `None` if no turn is significant.
 pub fn crease(points: &[[f64; 3]]) -> Option<Crease> {
     let log = |place: usize| -> Vec<f64> { points.iter().map(|p| p[place].log2()).collect() };
     if points.len() < LEAST_POINTS || points.iter().flatten().any(|x| x.is_nan() || *x <= 0.0) {

@@ -1,4 +1,4 @@
-//! What one knob of a schedule does, all else equal: rows of a workload that differ in that knob alone.
+//! Effect of one knob of a schedule, all else equal: rows of a workload that differ in that knob alone.
 //!
 //! A knob of two values has no turning point. What can be said is how often each step up pays, and by how much in the middle.
 

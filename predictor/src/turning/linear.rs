@@ -2,7 +2,8 @@
 
 use nalgebra::{DMatrix, DVector};
 
-/// Least share of a term, by length, that the terms before it must not explain: below it the points do not tell it apart.
+/// Minimum share of a term, by length, that the terms before it do not explain. Below it the points do not separate the
+/// two.
 const INDEPENDENT: f64 = 1e-9;
 
 /// Q and R of some terms, each with its value at every point. None if a term is (nearly) a sum of those before it.
@@ -18,8 +19,8 @@ fn decomposed(terms: &[Vec<f64>], independent: f64) -> Option<(DMatrix<f64>, DMa
     (0..terms.len()).all(apart).then_some((q, r))
 }
 
-/// The coefficients of `terms` (each with its value at every point) that come closest to `values`; none if the points do
-/// not determine them.
+/// The coefficients of `terms` (each with its value at every point) that come closest to `values`. `None` if the points
+/// do not determine them.
 pub(super) fn least_squares(terms: &[Vec<f64>], values: &[f64]) -> Option<Vec<f64>> {
     let (q, r) = decomposed(terms, INDEPENDENT)?;
     let right = q.tr_mul(&DVector::from_column_slice(values));
@@ -27,7 +28,8 @@ pub(super) fn least_squares(terms: &[Vec<f64>], values: &[f64]) -> Option<Vec<f6
     Some(found.iter().copied().collect())
 }
 
-/// Orthonormal series that span `terms`; none if a share below `independent` of one is not explained by those before it.
+/// Orthonormal series that span `terms`. `None` if less than a share `independent` of a term is not explained by those
+/// before it.
 pub(super) fn orthonormal(terms: &[Vec<f64>], independent: f64) -> Option<Vec<Vec<f64>>> {
     let (q, _) = decomposed(terms, independent)?;
     Some(

@@ -1,5 +1,5 @@
-//! t(x) = a/x + b·x + c with non-negative coefficients: work that is shared, cost that grows with each worker, and what
-//! neither changes. Relative errors are what is made small, so that the many slow points do not decide alone.
+//! t(x) = a/x + b·x + c with non-negative coefficients: work that the workers share, cost that grows with each worker,
+//! and a constant. The fit minimises relative errors, so that the many slow points do not decide alone.
 
 use super::linear::least_squares;
 
@@ -10,7 +10,7 @@ pub struct Saturation {
     pub shared: f64,
     /// Cost of each worker.
     pub each: f64,
-    /// What is always there.
+    /// The constant part.
     pub fixed: f64,
 }
 
@@ -60,7 +60,7 @@ fn term(which: usize, x: f64) -> f64 {
     }
 }
 
-/// Relative least squares over some terms; none if the points do not determine them.
+/// Least squares of relative errors over some terms. `None` if the points do not determine them.
 fn relative_fit(points: &[(f64, f64)], terms: &[usize]) -> Option<Vec<f64>> {
     let relative = |&which: &usize| -> Vec<f64> {
         points

@@ -10,7 +10,7 @@ use super::linear::least_squares;
 const RESAMPLES: usize = 200;
 /// Level of the interval.
 const LEVEL: f64 = 0.9;
-/// Least points on each side of a turn.
+/// Minimum number of points on each side of a turn.
 const SIDE: usize = 2;
 
 /// Two lines that meet.
@@ -26,7 +26,7 @@ pub struct Turn {
     pub slope_before: f64,
     /// Slope after.
     pub slope_after: f64,
-    /// Sum of squared residuals over that of one line: 1 says there is no turn.
+    /// Sum of squared residuals over that of one line; 1 if there is no turn.
     pub residual_ratio: f64,
 }
 
@@ -67,7 +67,7 @@ fn best(x: &[f64], y: &[f64]) -> Option<Fit> {
         .min_by(|a, b| a.squares.total_cmp(&b.squares))
 }
 
-/// The turn of a curve; none if it has fewer than five points.
+/// The turn of a curve. `None` if it has fewer than five points.
 pub fn turn(x: &[f64], time: &[f64]) -> Option<Turn> {
     let positive: Vec<usize> = (0..x.len())
         .filter(|&i| x[i] > 0.0 && time[i] > 0.0)

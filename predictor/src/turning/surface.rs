@@ -1,8 +1,8 @@
-//! Times over two factors: from datasets with sweeps, and what to tell of each.
+//! Times over two factors: surfaces from datasets with sweeps, and a report on each.
 //!
-//! A workload measured under several schedules is a surface over each two of their numbers (tiles, vector length,
+//! A workload measured under several schedules is a surface over each two of its numbers (tiles, vector length,
 //! unrolling, threads). Operators of one kind and window are one over such a number and the work or the batch. A cell
-//! that was measured more than once, or with other numbers different, has its median.
+//! with several measurements, or with other numbers different, has their median.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::crease::{Crease, LEAST_POINTS, crease};
 
-/// Least values of the first factor: two on each side of a turn.
+/// Minimum number of values of the first factor: two on each side of a turn.
 const LEAST_FIRST: usize = 4;
-/// Least values of the second.
+/// Minimum number of values of the second.
 const LEAST_SECOND: usize = 3;
 /// Cells of a surface at most; of more, every n-th.
 const MOST_CELLS: usize = 600;
@@ -23,7 +23,7 @@ const MOST_CELLS: usize = 600;
 /// Times over two factors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Surface {
-    /// What was swept.
+    /// Name of the sweep.
     pub name: String,
     /// On what.
     pub device: String,
@@ -35,10 +35,10 @@ pub struct Surface {
     pub cells: Vec<[f64; 3]>,
 }
 
-/// What is known of a surface.
+/// The report on one surface.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SurfaceReport {
-    /// What was swept.
+    /// Name of the sweep.
     pub name: String,
     /// On what.
     pub device: String,
@@ -48,11 +48,11 @@ pub struct SurfaceReport {
     pub second: String,
     /// Pairs of values.
     pub cells: usize,
-    /// The turning line, if there is one to be sure of.
+    /// The turning line, if one is significant.
     pub crease: Option<Crease>,
 }
 
-/// Groups of points: what was swept, on what, over which factors.
+/// Points, grouped by the name of the sweep, the device and the two factors.
 #[derive(Debug, Default)]
 pub struct Surfaces(BTreeMap<[String; 4], Vec<[f64; 3]>>);
 
@@ -114,7 +114,7 @@ impl Surface {
     }
 }
 
-/// Looks for the turning line of each surface; those that have one come first, the clearest at the top.
+/// Looks for the turning line of each surface. Surfaces with one come first, the clearest at the top.
 pub fn analyse_surfaces(surfaces: &[Surface]) -> Vec<SurfaceReport> {
     let mut reports: Vec<SurfaceReport> = surfaces
         .par_iter()
@@ -158,7 +158,7 @@ fn shapes(row: &Row) -> String {
         .join(" ")
 }
 
-/// What tells operators of one kind apart, sizes aside.
+/// The attributes that distinguish operators of one kind, sizes aside.
 fn window(row: &Row) -> String {
     match (&row.kernel, &row.stride) {
         (Some(kernel), Some(stride)) => format!("{kernel} by {stride}"),
@@ -167,7 +167,7 @@ fn window(row: &Row) -> String {
     }
 }
 
-/// What one may choose: threads, and the numbers of a schedule.
+/// The factors of a row that one can choose: threads, and the numbers of a schedule.
 fn choices(row: &Row) -> Vec<(String, f64)> {
     let mut all: Vec<(String, f64)> = Vec::new();
     let mut number = |name: &str, value: Option<u64>| {
@@ -194,7 +194,7 @@ fn choices(row: &Row) -> Vec<(String, f64)> {
     all
 }
 
-/// What comes with the model.
+/// The factors of a row that the model determines.
 fn given(row: &Row) -> Vec<(&'static str, f64)> {
     let work = row
         .flops

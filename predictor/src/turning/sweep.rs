@@ -20,9 +20,9 @@ pub const LEAST_POINTS: usize = 5;
 /// Times over one axis, ascending, each value once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// What was swept: model, operator.
+    /// Name of the sweep: model, operator.
     pub name: String,
-    /// What it ran on; sweeps of the same device tell each other something.
+    /// Name of the device; sweeps of the same device inform each other.
     pub device: String,
     /// Name of the axis.
     pub axis: String,
@@ -64,7 +64,7 @@ impl Sweep {
             .unwrap_or(0)
     }
 
-    /// How much longer the value at a position takes than the best, 1 at least.
+    /// Time at a position over the shortest time, at least 1.
     pub fn ratio(&self, position: usize) -> f64 {
         self.time[position] / self.time[self.best()]
     }
@@ -74,7 +74,8 @@ impl Sweep {
 /// the points of both a surface.
 ///
 /// # Errors
-/// The file cannot be read, lacks an axis or a time, or holds what is no positive number.
+/// Reads sweeps from a CSV file. Fails if it cannot be read, lacks an axis or a time, or has a number that is not
+/// positive.
 pub fn read(path: &Path, surfaces: &mut Surfaces) -> Result<Vec<Sweep>> {
     let damaged = |detail: String| Error::File(format!("{}: {detail}", path.display()));
     let bytes = plain_bytes(path).map_err(|e| damaged(format!("it cannot be read: {e}")))?;
@@ -165,7 +166,7 @@ impl Table {
         })
     }
 
-    /// The sweeps with enough points; those of two axes are surfaces, too.
+    /// The sweeps with enough points; those over two axes are also surfaces.
     fn sweeps(self, surfaces: &mut Surfaces) -> Vec<Sweep> {
         let mut sweeps = Vec::new();
         for ((device, name), points) in self.groups {

@@ -30,11 +30,11 @@ pub struct Section {
     pub title: String,
     /// Sentences above the table.
     pub text: Vec<String>,
-    /// Headings of the table; those that begin with `#` are of numbers.
+    /// Headings of the table; those that begin with `#` are for numbers.
     pub head: Vec<String>,
     /// The table's rows.
     pub rows: Vec<Vec<String>>,
-    /// Addresses that the first cells of the rows lead to; empty if they lead nowhere.
+    /// Link targets of the first cells of the rows; empty for none.
     pub links: Vec<String>,
     /// Pictures as SVG elements, below the table; Markdown leaves them out.
     pub pictures: Vec<String>,

@@ -1,4 +1,4 @@
-//! What pictures draw with: a white sheet with a title, texts, and the names of the two axes.
+//! Drawing functions of pictures: a white sheet with a title, texts, and the names of the two axes.
 
 use std::fmt::Write;
 

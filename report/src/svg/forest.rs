@@ -16,9 +16,9 @@ const WIDEST: f64 = 4.0;
 /// One ratio.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is of.
+    /// Its subject.
     pub label: String,
-    /// What it means, in a word.
+    /// Its verdict, in a word.
     pub verdict: &'static str,
     /// Colour, as CSS has it.
     pub colour: &'static str,
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(svg.matches("stroke=\"red\"").count(), 2);
         assert!(svg.contains("x &lt; y: slower") && svg.contains("aria-label=\"a &quot;b&quot;\""));
         assert!(svg.contains(&("z".repeat(47) + "…")));
-        // What is beyond the picture lies on its edge.
+        // Points beyond the picture are drawn on its edge.
         assert!(svg.contains(&format!("cx=\"{:.1}\"", LABEL_PX + PLOT_PX)));
         assert_eq!(forest("", &[], 0.05), "");
     }

@@ -24,7 +24,7 @@ pub struct Bar<'a> {
     pub begin: f64,
     /// End.
     pub end: f64,
-    /// Its name, shown when pointed at, and where there is room.
+    /// Its name, shown when pointed at, and if there is room.
     pub name: &'a str,
     /// Number of its colour.
     pub colour: usize,

@@ -131,7 +131,7 @@ pub fn heat(title: &str, x: &Steps, y: &Steps, cells: &[[f64; 3]], line: &[(f64,
     canvas.finish()
 }
 
-/// What the colours mean.
+/// The legend of the colours.
 fn scale(canvas: &mut Canvas, worst: f64) {
     for step in 0..20 {
         let share = f64::from(step) / 20.0;
@@ -153,7 +153,7 @@ fn scale(canvas: &mut Canvas, worst: f64) {
     }
 }
 
-/// Some of the steps, as many as have room, with where they are (0 to 1).
+/// Some of the steps, as many as fit, with their positions (0 to 1).
 fn ticks(steps: &Steps) -> impl Iterator<Item = (f64, String)> {
     let every = steps.values.len().div_ceil(MOST_LABELS).max(1);
     let some = steps.values.iter().step_by(every);

@@ -36,7 +36,7 @@ pub enum Order {
 /// assert!(!writer.out.0.is_empty());
 /// ```
 pub struct Writer {
-    /// What is to be written to the file.
+    /// The message for the file.
     pub out: Message,
     body: Message,
     next_id: u64,
@@ -129,7 +129,7 @@ impl TrackState {
         self.intern(TEXT, TEXT + key, text)
     }
 
-    /// The number of a text of a kind; `place` is where it was asked for, in [`TrackState::latest`].
+    /// The number of a text of a kind; `place` is its index in [`TrackState::latest`].
     fn intern(&mut self, kind: usize, place: usize, text: &str) -> u64 {
         let (latest, id) = &self.latest[place];
         if *id > 0 && latest == text {
@@ -162,13 +162,13 @@ pub struct Slice<A> {
     pub start_ns: i64,
     /// End in ns.
     pub end_ns: i64,
-    /// What it is of.
+    /// Its arguments.
     pub args: A,
 }
 
 impl Writer {
-    /// Tracks get numbers from `first_id` on; `bytes` is a guess of what will be written, `keys` are the names that
-    /// arguments of slices can have.
+    /// Tracks get numbers from `first_id` on. `bytes` is an estimate of the size, `keys` are the names that arguments
+    /// of slices can have.
     pub fn new<S: AsRef<str>>(first_id: u64, bytes: usize, keys: &[S]) -> Writer {
         Writer {
             keys: keys.iter().map(|key| key.as_ref().to_owned()).collect(),
@@ -286,7 +286,7 @@ impl Writer {
         });
     }
 
-    /// Writes slices to a track, and those that overlap to further tracks beside it.
+    /// Writes slices to a track, and overlapping ones to further tracks beside it.
     pub fn lanes<A>(
         &mut self,
         track: TrackState,

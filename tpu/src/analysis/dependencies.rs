@@ -1,4 +1,4 @@
-//! Which command each command waited for.
+//! Finds the command that each command waited for.
 //!
 //! In `cmd_id_dep` a whole command names the last command of the core's other engine (TIU or GDMA) that must have ended
 //! before it. Ids begin anew in each section, so it is the latest one of that id, in the same kernel launch, that had ended
@@ -13,20 +13,20 @@ use crate::view::Viewer;
 /// Clocks of two engines may be read so far apart, in ns.
 const SLACK_NS: i64 = 50;
 
-/// A command and the one it waited for, by their places among the events of their engines.
+/// A command and the one it waited for, by their indices among the events of their engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependency {
     /// Engine of the command that waited; the other one's is the other of TIU and GDMA.
     pub engine: Engine,
     /// The command that waited.
     pub waited: u32,
-    /// What it waited for.
+    /// The command that it waited for.
     pub source: u32,
 }
 
 /// The dependencies between TIU and GDMA of a core, in order of the commands that waited.
 pub fn dependencies(profile: &Profile, core: &CoreProfile) -> Vec<Dependency> {
-    // Only whole commands name what they wait for.
+    // Only whole commands name the command that they wait for.
     if core.file.pool.is_empty() {
         return Vec::new();
     }

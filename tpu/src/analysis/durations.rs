@@ -55,7 +55,7 @@ impl Durations {
             .sum()
     }
 
-    /// The one at a place in the order of length, from 0; the longest beyond the end, `None` if there is none.
+    /// The duration at an index in ascending order, from 0; beyond the end the longest, `None` if there is none.
     pub fn at(&self, place: u64) -> Option<i64> {
         let mut before = 0;
         let found = self.counted.iter().find(|(_, count)| {

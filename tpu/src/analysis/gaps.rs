@@ -1,7 +1,7 @@
-//! Idle gaps of the TIU, and what they wait for.
+//! Idle gaps of the TIU, and their causes.
 //!
-//! A gap is a time in which a core's TIU does no work. What it waits for is known where the next command names the
-//! GDMA command it depends on. Otherwise it is the engine that works longest in the gap.
+//! A gap is a time in which a core's TIU does no work. Its cause is known if the next command names the GDMA command it
+//! depends on. Otherwise the engine that works longest in the gap counts as the cause.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::profile::{CoreProfile, Profile};
 use crate::report::{Engine, Stream};
 use crate::view::{Role, Viewer};
 
-/// What a gap waits for.
+/// The cause of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -50,7 +50,7 @@ pub struct Gap {
     pub start_ns: i64,
     /// Its length in ns.
     pub length_ns: i64,
-    /// What it waits for.
+    /// Its cause.
     pub cause: Cause,
     /// The part of it in which the cause works, in ns.
     pub covered_ns: i64,

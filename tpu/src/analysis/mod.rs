@@ -1,4 +1,4 @@
-//! What a profile says: totals, roll-ups, gaps, overlap, roofline.
+//! Analyses of a profile: totals, roll-ups, gaps, overlap, roofline.
 //!
 //! Pure functions from a [`crate::Profile`] to values; printing is in [`crate::export`].
 

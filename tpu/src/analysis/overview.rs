@@ -1,8 +1,8 @@
 //! The front page: how the time was spent, what bounds it, what would help, in numbers and in sentences.
 //!
 //! Shares are of cores × total time. The ladder of "what if" is bigTpuProfile's idea (its sheet `Summary`). Each step
-//! gives the least time of the dump if one kind of loss were gone. Steps are lower bounds from what was measured, not
-//! predictions: nothing is said about whether a program could reach them.
+//! gives the shortest time of the dump without one kind of loss. Steps are lower bounds computed from measurements, not
+//! predictions: a program may not reach them.
 
 use opreport::units::{count as counted, time};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::analysis::summary::{CoreTotals, Summary, ratio};
 use crate::profile::Profile;
 use crate::report::Engine;
 
-/// What takes most of the time.
+/// The resource that takes most of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -43,9 +43,9 @@ impl Limit {
 /// A step of the ladder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// What would be gone.
+    /// The loss that is assumed to be gone.
     pub what: &'static str,
-    /// How long it would take at least, in ns.
+    /// The shortest possible time then, in ns.
     pub total_ns: f64,
     /// The measured total over that.
     pub speedup: f64,
@@ -76,11 +76,11 @@ pub struct Overview {
     pub ddr_bytes: Option<u64>,
     /// Those over what DDR could move in the total time.
     pub ddr_share: Option<f64>,
-    /// What bounds it.
+    /// The resource that bounds it.
     pub limit: Limit,
     /// The three that matter most, in words.
     pub findings: Vec<String>,
-    /// What would help, least first.
+    /// Possible gains, the smallest first.
     pub ladder: Vec<WhatIf>,
 }
 
@@ -127,7 +127,7 @@ pub fn overview(
     overview
 }
 
-/// DDR moves at least this share of what it could while transfers run: its bandwidth bounds them.
+/// If DDR reaches at least this share of its bandwidth while transfers run, the bandwidth bounds them.
 const NEAR_LIMIT: f64 = 0.6;
 
 fn limit(o: &Overview) -> Limit {

@@ -11,7 +11,7 @@ use crate::profile::Profile;
 use crate::report::Engine;
 use crate::view::{Memory, Role, View, Viewer};
 
-/// What events are put together by.
+/// Keys to group events by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grouping {
@@ -48,7 +48,7 @@ impl Grouping {
     }
 }
 
-/// Which events count.
+/// The events that count.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
     /// Only these cores; all if empty.
@@ -251,7 +251,7 @@ pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Gr
     groups
 }
 
-/// What an event is grouped by, cheap to make for tens of millions of them.
+/// The key of an event's group, cheap to make for tens of millions of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Identity {
     /// Engine, name, direction, tensors.
@@ -290,7 +290,7 @@ impl Identity {
         })
     }
 
-    /// Number of the execution that an event is a part of, if an execution has several.
+    /// Number of the execution that an event belongs to, if there are several.
     fn execution(&self, view: &View) -> Option<u64> {
         let core = u64::from(view.event.core().unwrap_or(view.stream.number));
         match self {

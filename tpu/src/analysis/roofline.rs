@@ -30,11 +30,11 @@ pub struct Point {
     pub ddr_share: Option<f64>,
     /// Operations over the peak's in the same time, whatever DDR did; if they are known.
     pub peak_share: Option<f64>,
-    /// Which roof is the lower one.
+    /// The lower one of the roofs.
     pub bound: Option<Bound>,
 }
 
-/// What limits a group.
+/// The limit of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
@@ -88,7 +88,7 @@ pub fn place(spec: &ChipSpec, tiu_mhz: f64, element_bytes: f64, group: &Group) -
     }
 }
 
-/// Bytes of the element type that most TIU work is done in; 1 if nothing tells.
+/// Bytes of the element type of most TIU work; 1 if it is unknown.
 pub fn element_bytes(profile: &Profile) -> f64 {
     let mut cycles = [0u64; 16];
     let tiu = profile.streams().filter(|(s, _)| s.engine == Engine::Tiu);

@@ -157,7 +157,7 @@ impl EngineTotals {
             self.unknown_direction_bytes += dma.bytes;
             return;
         }
-        // As bigTpuProfile: GDMA transfers of no bytes do not dilute the bandwidth, those of SDMA do.
+        // As in bigTpuProfile, GDMA transfers of no bytes do not count for the bandwidth, but those of SDMA do.
         if dma.bytes > 0 || engine != Engine::Gdma {
             if touches(Memory::Ddr) {
                 self.ddr.add(dma.bytes, cycles);

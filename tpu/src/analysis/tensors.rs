@@ -10,11 +10,11 @@ use crate::view::{Decoded, Detail, Role, View};
 /// Tensors of a command: extents N, C, H, W.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Tensors {
-    /// What it reads.
+    /// Shapes of its inputs.
     pub inputs: Vec<Vec<u64>>,
-    /// What it writes.
+    /// Shapes of its outputs.
     pub outputs: Vec<Vec<u64>>,
-    /// Element types of what it reads and writes, where the command names them.
+    /// Element types of its inputs and outputs, if the command names them.
     pub dtypes: Vec<&'static str>,
 }
 

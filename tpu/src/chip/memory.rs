@@ -1,4 +1,4 @@
-//! Which memory a transfer touches: by the codes of command nodes, and by the addresses of whole commands.
+//! Finds the memory that a transfer uses: by the codes of command nodes, and by the addresses of whole commands.
 
 use crate::chip::Chip;
 use crate::chip::regs::Layout;
@@ -102,7 +102,7 @@ fn memory_of_cv84x6(address: u64) -> Memory {
     }
 }
 
-/// Where a whole DMA command (its layout and bytes) reads from and writes to.
+/// The memories that a whole DMA command (its layout and bytes) reads from and writes to.
 pub fn memories(chip: Chip, layout: &Layout, bytes: &[u8]) -> (Memory, Memory) {
     let system = layout.name == "sDMA_sys";
     match chip {

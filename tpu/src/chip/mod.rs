@@ -53,7 +53,7 @@ pub struct ChipSpec {
     pub tiu_mhz: f64,
     /// Clock of the DMA engines.
     pub dma_mhz: f64,
-    /// What the streams begin with.
+    /// The commands at the beginning of the streams.
     pub preamble: Preamble,
     /// Engine codes of command nodes, in the order TIU, GDMA, HAU, SDMA, CDMA, VSDMA.
     engine_codes: &'static [NodeEngine],
@@ -73,11 +73,11 @@ pub struct ChipSpec {
     pub bus_bytes_per_cycle: u64,
     /// Local memory of a core in bytes.
     pub lmem_bytes: u64,
-    /// The rest of the argument list that RegInfo files open with, as text.
+    /// The rest of the argument list at the beginning of RegInfo files, as text.
     pub(crate) args: &'static [(&'static str, &'static str)],
 }
 
-/// The engine a command node is for.
+/// The engine of a command node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeEngine {
     /// Tensor computing unit.
@@ -285,7 +285,7 @@ impl Chip {
         })
     }
 
-    /// The argument list that RegInfo files open with, at these clocks.
+    /// The argument list at the beginning of RegInfo files, at these clocks.
     pub fn args(self, tiu_mhz: f64, dma_mhz: f64) -> Vec<(&'static str, String)> {
         let spec = self.spec();
         let printed = if self == Chip::Bm1688 {

@@ -386,7 +386,7 @@ pub fn cdma_lane(name: &str) -> CdmaLane {
     }
 }
 
-/// The sub-track of a port that a CDMA command belongs to.
+/// The sub-track of a port for a CDMA command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CdmaLane {
     /// The port's own.

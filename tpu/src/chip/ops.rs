@@ -1,8 +1,8 @@
 //! Operations a TIU command does: what the algorithm needs, what the hardware runs, and the cycles that takes.
 //!
-//! The formulas are those of bigTpuProfile 0.3.7 (`opdef.py` of each chip). The algorithm's operations follow from
-//! the shapes, the hardware's from the shapes rounded up to lanes and vector units. Cycles are those at full use of
-//! the units. Values are signed and wide because damaged shapes make them negative or huge.
+//! The formulas are those of bigTpuProfile 0.3.7 (`opdef.py` of each chip). The algorithm's operations follow from the
+//! shapes, the hardware's from the shapes rounded up to lanes and vector units. Cycles are those at full use of the
+//! units. Values are signed and wide because damaged shapes make them negative or huge.
 
 use crate::chip::regs::Layout;
 use crate::chip::{Chip, ChipSpec};
@@ -112,7 +112,7 @@ pub fn tiu_ops(chip: Chip, layout: &Layout, command: &[u8]) -> TiuOps {
     let opd0 = prec("opt_opd0_prec");
     let res0 = prec("opt_res0_prec");
     let lanes = units.lanes;
-    // Most vector operations: rows of `eu` elements in every lane.
+    // For most vector operations: rows of `eu` elements in every lane.
     let rows = |prec: u64, factor: i128| {
         product(&[
             n,

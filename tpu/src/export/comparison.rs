@@ -13,14 +13,14 @@ use crate::error::{Result, io_at};
 use crate::profile::Profile;
 use crate::report::Engine;
 
-/// What is kept of a dump, so that its events need not be.
+/// Facts kept of a dump, so that its events can be freed.
 #[derive(Debug, Clone)]
 pub struct Side {
     /// Folder of its files, within that of the page.
     folder: String,
     chip: String,
     summary: Summary,
-    /// What is lost in it, if anything is.
+    /// A summary of its losses, if there are any.
     headline: Option<String>,
     /// Total time in ns of each operator.
     operators: BTreeMap<(String, Option<Engine>), i64>,
@@ -44,7 +44,8 @@ impl Side {
     }
 }
 
-/// Writes the page; at most `top` operators, those that differ most first. `unread` are the dumps that could not be read.
+/// Writes the page with at most `top` operators, the largest differences first. `unread` are the dumps that could not
+/// be read.
 pub fn write(sides: &[Side], unread: &[PathBuf], top: usize, path: &Path) -> Result<()> {
     let part = path.with_extension("html.part");
     std::fs::write(&part, page(sides, unread, top)).map_err(io_at(&part, "cannot write"))?;

@@ -1,4 +1,4 @@
-//! What is written of a profile, a kind a file.
+//! The files written of a profile: one module for each kind.
 
 pub mod comparison;
 pub mod csv;

@@ -51,7 +51,7 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
         reason: std::io::Error::other(error),
     };
     let schema = Arc::new(parse_message_type(SCHEMA).map_err(failed)?);
-    // What is missing or doubtful, where readers of the file find it.
+    // Missing or doubtful data, in the file's metadata.
     let damage = profile.report.headline();
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)

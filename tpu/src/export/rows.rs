@@ -4,7 +4,7 @@
 //! Rates are sums over sums: all operations or bytes over all the time. A quotient of a mean and a median would be a rate
 //! that never was, where executions differ.
 //!
-//! What no record tells stays missing: FLOPs without whole commands, DDR bytes without directions. PMU totals go to
+//! Values without a source stay missing: FLOPs without whole commands, DDR bytes without directions. PMU totals go to
 //! `counters` as counts of one execution on average.
 
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ fn engine(group: &Group) -> Option<String> {
     Some(engine.name().to_ascii_lowercase())
 }
 
-/// Hash of what a group computes.
+/// Hash of a group's computation.
 fn workload(grouping: Grouping, group: &Group) -> String {
     let tensors = group
         .tensors
@@ -157,7 +157,7 @@ fn measured(group: &Group, row: &mut Row) {
     row.time_p95_ns = ns((group.count * 95).div_ceil(100).saturating_sub(1));
     row.in_model_time_ns = times.median_ns();
     row.flops = group.alg_ops.map(|ops| (ops / count).max(0.0) as u64);
-    // Traffic of the memories that cores share, DDR and L2. A core's own is no bandwidth that anything waits for.
+    // Traffic of the memories that cores share, DDR and L2. The bandwidth of a core's own memory limits nothing.
     let read = group.ddr_read_bytes + group.l2_read_bytes;
     let written = group.ddr_write_bytes + group.l2_write_bytes;
     if !group.direction_unknown && read + written > 0 {

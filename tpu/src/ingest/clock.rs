@@ -12,16 +12,16 @@ use crate::ingest::core::{CoreParts, ReadCore};
 use crate::input::global::GlobalProfile;
 use crate::report::{Engine, Report, Severity};
 
-/// Clocks in MHz: those the dump was made with, and those to count with.
+/// Clocks in MHz: those of the dump, and those to compute times with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clocks {
     /// TIU clock of the dump.
     pub tiu_dump: f64,
     /// DMA clock of the dump.
     pub dma_dump: f64,
-    /// TIU clock to count with.
+    /// TIU clock to compute times with.
     pub tiu: f64,
-    /// DMA clock to count with.
+    /// DMA clock to compute times with.
     pub dma: f64,
 }
 

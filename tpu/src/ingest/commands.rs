@@ -23,18 +23,18 @@ pub(super) struct Commands {
     pub nodes: Vec<Command>,
 }
 
-/// What records were given.
+/// Commands given to records.
 pub(super) struct Given {
     /// One for each record.
     pub bound: Vec<Bound>,
     /// Records at both ends that are outside the commands.
     pub outside: (usize, usize),
-    /// What binding them found; two where descriptors left records to nodes.
+    /// Results of the binding; two if descriptors left records to nodes.
     pub bindings: Vec<Binding>,
 }
 
 impl Given {
-    /// What this many records are given where there are no commands.
+    /// No commands for this number of records.
     fn nothing(records: usize) -> Given {
         let none = Bound {
             certainty: Certainty::NoCommands,
@@ -90,7 +90,7 @@ impl Given {
     }
 }
 
-/// What records are given their commands by.
+/// Inputs for giving records their commands.
 pub(super) struct Giving<'a> {
     /// The core's file.
     pub file: &'a CoreFile,
@@ -236,7 +236,7 @@ impl Commands {
             (0, 0)
         };
         if (outside.0 + outside.1) as u64 > first.commands.max(FEW) {
-            // More than what frames a program: it lost its commands.
+            // More than the commands that frame a program: it lost its commands.
             outside = (0, 0);
             first.misfit = true;
         }
@@ -271,8 +271,9 @@ fn ends_otherwise(
 /// Records that frame a program are at least this many.
 const FEW: u64 = 64;
 
-/// Records at both ends that are not of the program. If each command has its record, they are all records without
-/// commands. Otherwise they are only those that frame a program, since the others may be of lost commands.
+/// Number of records at both ends that do not belong to the program. If each command has its record, they are all
+/// records without commands. Otherwise they are only those that frame a program, because the others may belong to lost
+/// commands.
 fn outside(binding: &Binding, records: &[Record]) -> (usize, usize) {
     if binding.commands_used >= binding.commands {
         return (binding.before, binding.after);

@@ -72,7 +72,7 @@ pub(super) struct CoreParts {
     pub records: [Vec<Record>; 3],
     /// Preamble records per engine.
     pub preamble: [Vec<Record>; 3],
-    /// What each record was bound to.
+    /// The binding of each record.
     pub bound: [Vec<Bound>; 3],
     /// Records at both ends that are outside the commands, per engine.
     pub outside: [(usize, usize); 3],
@@ -86,7 +86,7 @@ pub(super) struct CoreParts {
     pub report: Report,
 }
 
-/// What all cores of a dump have in common.
+/// Facts that all cores of a dump share.
 pub(super) struct Common<'a> {
     /// `global.profile`.
     pub global: &'a GlobalProfile,
@@ -100,11 +100,11 @@ pub(super) struct Common<'a> {
     pub scratch: &'a Path,
 }
 
-/// One engine's records in order, with what is known of them.
+/// One engine's records in order, with facts about them.
 pub(super) struct Stage {
     /// Whose.
     pub stream: Stream,
-    /// What became of the records so far.
+    /// Counts of the records so far.
     pub counts: StreamCounts,
     /// Whether the ring had lapped.
     pub lapped: bool,
@@ -154,7 +154,7 @@ fn read_parts(number: u32, path: &Path, common: &Common) -> Result<CoreParts> {
     Ok(parts)
 }
 
-/// Brings an engine's records into order, without those that cannot be.
+/// Brings an engine's records into order, without those that cannot be ordered.
 fn order(engine: Engine, mut raw: Vec<RawRecord>, parts: &mut CoreParts, common: &Common) -> Stage {
     let Common { global, spec, .. } = *common;
     let chip = spec.chip;
@@ -202,7 +202,8 @@ fn order(engine: Engine, mut raw: Vec<RawRecord>, parts: &mut CoreParts, common:
     }
 }
 
-/// Leaves out system DMA records far from what the core's other engines did, if their own neighbours contradict them too.
+/// Leaves out system DMA records far from the activity of the core's other engines, if their own neighbours contradict
+/// them too.
 fn drop_far(parts: &mut CoreParts, stage: &mut Stage) {
     const SLACK: i64 = 1_000_000;
     let gdma = &parts.records[Engine::Gdma.slot()];
@@ -323,7 +324,7 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
     }
 }
 
-/// Leaves out records without command whose times are wild against those that have one.
+/// Leaves out records without command whose times are far from those with one.
 fn drop_wild(parts: &mut CoreParts, stage: &mut Stage) {
     const LEAST: usize = 4;
     const FAR: i64 = 100;

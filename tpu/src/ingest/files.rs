@@ -42,7 +42,7 @@ pub(super) fn note_unreadable(error: &Error, kind: &'static str, report: &mut Re
     report.add(Severity::Loss, kind, place, 1, text);
 }
 
-/// What could be read; the error of the first if nothing could.
+/// The readable results; the error of the first if there are none.
 pub(super) fn keep_readable<T>(
     read: Vec<Result<T>>,
     kind: &'static str,
@@ -117,7 +117,7 @@ pub(super) fn read_layers(folder: &Folder, report: &mut Report) -> Option<Layers
     Some(layers)
 }
 
-/// Cores and ports that the chip has, that `global.profile` speaks of, and whose files are missing.
+/// Reports cores and ports that the chip has and `global.profile` names, but whose files are missing.
 pub(super) fn check_numbers(
     folder: &Folder,
     global: &GlobalProfile,

@@ -1,4 +1,4 @@
-//! What became of records, written to the account: the same words and counts for cores and ports.
+//! Records' outcomes in the account: the same words and counts for cores and ports.
 
 use opreport::units::plural;
 
@@ -115,7 +115,7 @@ pub(super) fn note_order(lapped: bool, counts: &StreamCounts, report: &mut Repor
     }
 }
 
-/// Says that a file has not as many records as `global.profile` says.
+/// Reports that a file's number of records differs from `global.profile`.
 pub(super) fn note_mismatch(expected: u64, counts: &StreamCounts, report: &mut Report) {
     let text = format!(
         "global.profile says {}, the file has {}",
@@ -126,7 +126,7 @@ pub(super) fn note_mismatch(expected: u64, counts: &StreamCounts, report: &mut R
     report.add(Severity::Loss, "count_mismatch", counts.stream, by, text);
 }
 
-/// Compares a core's records with what `global.profile` says of them.
+/// Compares a core's records with `global.profile`.
 pub(super) fn check_count(
     global: &GlobalProfile,
     spec: &ChipSpec,

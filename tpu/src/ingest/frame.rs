@@ -1,5 +1,5 @@
-//! The frame of a dump: where time begins, the window to look at, the sync commands around the program, and the count
-//! of the rest.
+//! The frame of a dump: the start of time, the window to keep, the sync commands around the program, and the count of
+//! the rest.
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ pub(super) fn frame(
     Ok(())
 }
 
-/// Takes off what is not kept, and what of that is a sync command of a short stream.
+/// Removes events outside the window, and counts those that are sync commands of a short stream.
 fn trim(
     events: &mut EventList,
     kept: std::ops::Range<usize>,

@@ -1,7 +1,7 @@
 //! Gives the records of a core's engines their commands.
 //!
-//! The nodes of all engines stand in one block, so if one engine shows that some are lost, those of all are guessed. What
-//! two engines did has to go together in time; so has what lapped rings kept.
+//! The nodes of all engines are in one block, so if one engine shows that some are lost, those of all are guesses. Two
+//! engines' activities must fit together in time; so must the remains of overwritten rings.
 
 use crate::ingest::commands::{Given, Giving};
 use crate::ingest::core::{Common, CoreParts, Stage};
@@ -12,7 +12,7 @@ use crate::matching::sections::Mended;
 use crate::matching::timeline::{Stretch, Timeline};
 use crate::report::Engine;
 
-/// What records of a core are bound with, time after time.
+/// Binds records of a core, repeatedly with other inputs.
 struct Binder<'a> {
     parts: &'a CoreParts,
     common: &'a Common<'a>,
@@ -44,7 +44,7 @@ impl Binder<'_> {
         given
     }
 
-    /// Takes what the rings of TIU and GDMA kept for the end of the program, if both lapped and what they kept goes
+    /// Uses the rings of TIU and GDMA as the end of the program, if both were overwritten and their contents fit
     /// together.
     fn take_ends(&mut self, stages: &[Stage; 3], given: &mut [Given; 3]) {
         // A ring whose records are partly left out has gaps.
@@ -62,7 +62,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether commands are missing, as far as nodes and what they fit tell.
+/// Whether commands are missing, judging by nodes and their records.
 fn nodes_are_missing(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) -> bool {
     let mut of_nodes = stages
         .iter()
@@ -73,8 +73,8 @@ fn nodes_are_missing(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3])
         || contradict_each_other(given)
 }
 
-/// Whether in all engines each record has its command and each command its record, in as many sections for TIU as for
-/// GDMA. Then details made up for lost nodes.
+/// Whether in all engines each record has its command and each command its record, with equal numbers of sections for
+/// TIU and GDMA. Then details replaced lost nodes.
 fn are_whole(given: &[Given; 3]) -> bool {
     let whole = |given: &Given| given.bound.is_empty() || given.whole_sections().is_some();
     let [tiu, gdma] = [&given[0], &given[1]].map(Given::whole_sections);
@@ -104,8 +104,9 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     by_times || alone(0) || alone(1) || apart
 }
 
-/// The reset between preamble and program is one for all engines. If one's records show that it is lost, it is lost for
-/// engines without their first records as well. What anchors CDMA ports is no loss, if the core has any (`anchored`).
+/// The reset between preamble and program is common to all engines. If one's records show that it is lost, it is lost
+/// for engines without their first records as well. Commands that anchor CDMA ports are no loss, if the core has any
+/// (`anchored`).
 fn mend_first_ids(stages: &mut [Stage; 3], records: &[Vec<Record>; 3], anchored: bool) {
     let first = |stage: &Stage| {
         let id = records[stage.stream.engine.slot()].first()?.id;

@@ -1,5 +1,5 @@
-//! What a dump should have and lacks: blocks of a core's file that others have, ports that commands name, the line
-//! that says `bmodel`, the chip of the command nodes.
+//! Reports parts that a dump lacks: blocks of a core's file that others have, ports that commands name, the line that
+//! says `bmodel`, the chip of the command nodes.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
 use crate::report::{Engine, Report, Severity, Stream};
 
-/// Compares the cores' files with each other and with what they name.
+/// Compares the cores' files with each other and with their references.
 pub(super) fn check(
     parts: &[ReadCore],
     folder: &Folder,

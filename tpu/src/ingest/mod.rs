@@ -29,7 +29,7 @@ use crate::report::Report;
 
 pub use clock::Clocks;
 
-/// What to do about a dump that is not whole.
+/// How to treat a damaged dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strictness {
     /// Keep what can be known and report the rest.
@@ -71,9 +71,9 @@ pub struct IngestOptions {
     pub tiu_mhz: Option<f64>,
     /// DMA clock in MHz instead of the chip's.
     pub dma_mhz: Option<f64>,
-    /// What to do about losses.
+    /// How to treat losses.
     pub strictness: Strictness,
-    /// Which events are kept once all is matched.
+    /// The events that are kept after the matching.
     pub window: Window,
     /// Folder for files of events where they are many; that of the system if not given.
     pub scratch: Option<PathBuf>,
@@ -109,8 +109,8 @@ const BYTES_AT_ONCE: u64 = 192 << 20;
 /// Reads a dump.
 ///
 /// # Errors
-/// An option makes no sense, the folder is no dump, or nothing in it can be read. Or it is
-/// not whole and [`Strictness::Strict`] was asked for.
+/// Fails if an option is invalid, if the folder is not a dump, or if nothing in it can be read. With
+/// [`Strictness::Strict`] it also fails if the dump is damaged.
 pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
     options.validate()?;
     let mut folder = scan(path)?;

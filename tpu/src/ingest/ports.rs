@@ -95,7 +95,7 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
     files
 }
 
-/// What binding a port needs to know of the rest of the dump.
+/// Facts about the rest of the dump that binding a port needs.
 struct Surroundings<'a> {
     cores: &'a [TimedCore],
     clocks: &'a Clocks,

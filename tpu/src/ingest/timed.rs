@@ -18,7 +18,7 @@ use crate::report::{Engine, Fate, Report, Severity, Stream};
 pub(super) struct TimedCore {
     /// The core.
     pub profile: CoreProfile,
-    /// What was taken from its times.
+    /// The shift subtracted from its times.
     pub shift_ns: i64,
     /// SDMA records that anchor CDMA ports: their ends in ns, by the core's own time.
     pub port_anchor_ends_ns: Vec<i64>,

@@ -1,4 +1,4 @@
-//! How many descriptors lie in bytes that cannot be read.
+//! Number of descriptors in bytes that cannot be read.
 //!
 //! Descriptors have no ids: they are counted. The records say how many there were, unless some of those are lost as
 //! well. Then what follows the bytes keeps its likely number and is marked as uncounted.
@@ -15,7 +15,7 @@ const NEAR: usize = 5;
 /// Records that frame a program come in sections no longer than this.
 const FRAME: usize = 2;
 
-/// Descriptors with as many unreadable ones as there were by the records, and numbered anew; `lengths` are the possible
+/// Descriptors with the number of unreadable ones that the records show, and numbered again; `lengths` are the possible
 /// lengths of the unit's descriptors, in bytes. `is_whole` says whether a record can be that of a block's last command.
 pub(super) fn counted(
     descriptors: &[Command],

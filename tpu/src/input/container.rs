@@ -57,7 +57,7 @@ impl BlockKind {
 /// One block.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
-    /// What it holds.
+    /// The kind of its contents.
     pub kind: BlockKind,
     /// Byte offset of its payload in the file.
     pub offset: u64,
@@ -65,7 +65,7 @@ pub struct Block<'a> {
     pub payload: &'a [u8],
 }
 
-/// Kinds of a file's blocks, read off their headers alone: what is no container costs no memory.
+/// Kinds of a file's blocks, from their headers alone, so that a file of another format costs no memory.
 pub fn outline(path: &Path) -> Result<Vec<BlockKind>> {
     let (mut file, metadata) = open_regular(path)?;
     let length = metadata.len();

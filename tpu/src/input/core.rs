@@ -23,7 +23,7 @@ pub struct CommandLists {
     pub descriptors: Vec<Command>,
     /// From command nodes.
     pub nodes: Vec<Command>,
-    /// How many of those stand before the first reset of the engine's ids, where that tells where a program begins.
+    /// Number of those before the first reset of the engine's ids, if that shows the start of a program.
     pub framing: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ pub struct CoreFile {
     pub file: SourceFile,
     /// Raw records of TIU, GDMA, SDMA.
     pub records: [Vec<RawRecord>; 3],
-    /// Which of those had a block at all.
+    /// Which of those had a block.
     pub present: [bool; 3],
     /// Commands of TIU, GDMA, SDMA.
     pub commands: [CommandLists; 3],
@@ -46,7 +46,7 @@ pub struct CoreFile {
     pub cdma_commands: Vec<Vec<Command>>,
     /// Decoded commands.
     pub pool: Vec<Decoded>,
-    /// Runs of descriptors that nodes refer to: from (offset, count, unit) to their place in the pool.
+    /// Runs of descriptors that nodes refer to: from (offset, count, unit) to their index in the pool.
     pub runs: HashMap<(u32, u32, CommandUnitKey), (u32, u32)>,
     /// Names of kernel launches.
     pub scopes: Vec<String>,

@@ -1,4 +1,4 @@
-//! Descriptors of a compiled model: the commands of each engine, and what cannot be read of them.
+//! Descriptors of a compiled model: the commands of each engine, and their unreadable parts.
 
 use opreport::units::plural;
 
@@ -16,7 +16,7 @@ use crate::report::{Engine, Report, Severity};
 pub(super) struct Descriptors {
     /// Commands of TIU, GDMA and SDMA.
     pub commands: [Vec<Command>; 3],
-    /// What the commands' descriptors say.
+    /// Contents of the commands' descriptors.
     pub pool: Vec<Decoded>,
     /// Whether an engine has any.
     pub present: [bool; 3],

@@ -55,7 +55,7 @@ pub(super) fn read<'a>(found: &[Block<'a>], name: &str, report: &mut Report) -> 
     details
 }
 
-/// What details say if a unit reads them.
+/// The meaning of details for a unit that reads them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DecodedTask {
     decoded: Decoded,
@@ -63,7 +63,7 @@ pub(super) struct DecodedTask {
     pub task: u32,
     /// Function.
     pub function: u32,
-    /// From and to, for transfers.
+    /// Source and destination of transfers.
     pub memories: Option<(Memory, Memory)>,
     /// Whether they are exactly as long as the command.
     exact: bool,
@@ -89,7 +89,7 @@ impl DecodedTask {
     }
 }
 
-/// What details say.
+/// The meaning of details.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meaning {
     /// To the TIU, if it can read them.
@@ -134,7 +134,7 @@ const UNREADABLE: u32 = 1;
 /// Price of details whose memories are not the node's.
 pub(super) const ELSEWHERE: u32 = 2;
 
-/// How badly details fit a node of `chip`; `None` stands for details that are lost.
+/// Cost of a node of `chip` having these details; `None` means that the details are lost.
 pub(super) fn price(chip: Chip, word: u32, meaning: Option<&Meaning>) -> u32 {
     let Some(meaning) = meaning else { return 1 };
     let reading = match chip.spec().node_engine(word >> 7 & 7) {
@@ -143,7 +143,7 @@ pub(super) fn price(chip: Chip, word: u32, meaning: Option<&Meaning>) -> u32 {
         _ => return 1,
     };
     let Some(reading) = reading else {
-        // What no unit can read says nothing against the node; what another one reads does.
+        // Details that no unit can read do not contradict the node; those that another unit reads do.
         return if meaning.is_unreadable() {
             UNREADABLE
         } else {
@@ -171,10 +171,10 @@ pub(crate) struct Planned {
     pub origin: Origin,
 }
 
-/// What each node of type 1 is given, and which commands stand between them though their nodes are lost.
+/// The details given to each node of type 1, and the commands between them whose nodes are lost.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// What each is; no command at all if it is a double.
+    /// The command of each node; `None` for a double.
     pub(super) nodes: Vec<Option<Planned>>,
     /// Commands without nodes: before which node they stand.
     pub(super) restored: Vec<(usize, Planned)>,
@@ -182,7 +182,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The n-th node; `None` if it is no command of its own.
+    /// The command of the n-th node; `None` if it has none of its own.
     pub fn command(&self, node: usize) -> Option<Planned> {
         self.nodes.get(node).copied().flatten()
     }

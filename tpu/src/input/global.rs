@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::input::regular::read_regular;
 use crate::report::{Engine, Stream};
 
-/// What `global.profile` says.
+/// The contents of `global.profile`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GlobalProfile {
     /// The chip.

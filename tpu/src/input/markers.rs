@@ -1,7 +1,7 @@
-//! What stands between the commands of a block of nodes: resets of ids, batches, names and ends of kernels.
+//! The marks between the commands of a block of nodes: resets of ids, batches, names and ends of kernels.
 //!
-//! A runtime writes the same marks for each kernel. A core that lacks some of what most others have has lost them.
-//! Nothing else shows that a reset of an idle engine, the end of a kernel or its name is gone.
+//! A runtime writes the same marks for each kernel. A core without some marks that most others have has lost them.
+//! There is no other sign that a reset of an idle engine, the end of a kernel or its name is lost.
 
 use crate::chip::NodeEngine;
 
@@ -61,7 +61,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// The next mark: one that does not stand behind those of the kernel so far begins another.
+    /// Takes the next mark: one that does not follow those of the kernel so far begins another kernel.
     pub fn see(&mut self, mark: Mark) {
         let bit = mark.bit();
         let stays = match mark {
@@ -103,7 +103,7 @@ impl Marks {
         self.idle + usize::from(self.names > 0 && !self.busy)
     }
 
-    /// Numbers that are left out between those of batches, where most count on by one.
+    /// Number of skipped batch numbers, if most increase by one.
     pub fn batches_skipped(&self) -> usize {
         let steps = self.batches.windows(2).map(|w| w[1].saturating_sub(w[0]));
         let (ones, more): (Vec<u32>, Vec<u32>) = steps.partition(|&step| step == 1);
@@ -129,8 +129,8 @@ impl Marks {
             .sum()
     }
 
-    /// How many marks are missing: of kernels that have fewer than most, resets that come with others, and batches that
-    /// others count on from. Last, the name of what was sent before all names.
+    /// Number of missing marks: of kernels that have fewer than most, resets that come with others, and skipped
+    /// batches. Last, the name of the commands before all names.
     pub fn missing(&self) -> u64 {
         let nameless = self.names > 0 && self.nameless.iter().any(|&n| n > FRAME);
         let marks = self.fewer_than_most().max(self.resets_missing());

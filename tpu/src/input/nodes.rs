@@ -60,7 +60,7 @@ impl Tags {
     };
 }
 
-/// What a command is.
+/// The kind of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandKind {
     /// A node's word, and its details' number in the pool of decoded commands or [`NONE`].
@@ -93,7 +93,7 @@ impl CommandKind {
     }
 }
 
-/// Where a command is known from.
+/// The source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// It was recorded.
@@ -109,7 +109,7 @@ pub enum Origin {
 /// One command of an engine's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// What it is.
+    /// Its kind.
     pub kind: CommandKind,
     /// Id within its section, from 0.
     pub id: u32,
@@ -117,7 +117,7 @@ pub struct Command {
     pub order: u32,
     /// Kernel, batch, mode.
     pub tags: Tags,
-    /// Where it is known from.
+    /// Its source.
     pub origin: Origin,
 }
 
@@ -136,14 +136,14 @@ pub fn node_info(word: u32) -> u32 {
     word >> 20
 }
 
-/// A word that is no node.
+/// A word that is not a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadNode {
     /// Byte offset in the file.
     pub offset: u64,
     /// The word.
     pub word: u32,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub what: &'static str,
 }
 
@@ -164,7 +164,7 @@ pub struct Nodes {
     pub bad: Vec<BadNode>,
     /// Commands of the HAU, which is not profiled.
     pub hau: u64,
-    /// What stands between the commands.
+    /// The marks between the commands.
     pub(crate) marks: Marks,
     /// Commands of TIU, GDMA and SDMA before the first reset of their ids.
     pub framing: [Option<usize>; 3],

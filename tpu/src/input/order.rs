@@ -1,7 +1,7 @@
-//! Whether the descriptors of a compiled model are all there and in order, by the commands that they wait for.
+//! Checks that the descriptors of a compiled model are complete and in order, by the commands that they wait for.
 //!
-//! Descriptors have no ids, but each names the command of the other engine (TIU or GDMA) that it waits for. Those ids never
-//! fall from one descriptor to the next, and none is beyond the other engine's last command.
+//! Descriptors have no ids, but each names the command of the other engine (TIU or GDMA) that it waits for. Those ids
+//! never decrease from one descriptor to the next, and none is beyond the other engine's last command.
 
 use opreport::units::plural;
 
@@ -13,15 +13,15 @@ use crate::report::{Engine, Report, Severity};
 /// Bits of `cmd_id_dep` that are an id; those above are flags.
 const ID: u64 = 0xf_ffff;
 
-/// Ids run over: a fall by more than this is none.
+/// Ids wrap around: a larger decrease does not count as one.
 const TURN: u64 = 0x8000;
 
-/// What the descriptors of an engine wait for.
+/// The commands that the descriptors of an engine wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Waits {
     /// The highest id, counted from 1, of a command of the other engine; 0 if there is none.
     pub last: u64,
-    /// How many wait for an earlier command than the one before them.
+    /// Number of descriptors that wait for an earlier command than the one before them.
     pub falls: u64,
 }
 
@@ -49,8 +49,8 @@ impl Waits {
     }
 }
 
-/// Which of TIU and GDMA lack descriptors or have some at a wrong place. `counts` are how many each has, where its block
-/// was read without a gap.
+/// Whether TIU and GDMA lack descriptors or have some at a wrong place. `counts` are their numbers, if the block was
+/// read without a gap.
 pub(super) fn doubted(
     waits: [Waits; 2],
     counts: [Option<u64>; 2],
@@ -122,7 +122,7 @@ mod tests {
     fn what_is_waited_for_is_there() {
         let fine = [waits(&[2, 5]), waits(&[1, 4])];
         assert_eq!(kinds(fine, [Some(4), Some(5)]), ([false; 2], vec![]));
-        // What cannot be read may hold any number of commands.
+        // Unreadable bytes may hold any number of commands.
         assert_eq!(kinds(fine, [None, None]), ([false; 2], vec![]));
         let short = kinds(fine, [Some(4), Some(3)]);
         assert_eq!(short, ([false, true], vec!["descriptors_lost"]));

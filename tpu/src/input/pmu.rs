@@ -165,7 +165,7 @@ impl CdmaCounters {
     }
 }
 
-/// Whether the counters look like those of a command that moves nothing (a sync command).
+/// Whether the counters look like those of a command without traffic (a sync command).
 pub fn moves_nothing(chip: Chip, engine: Engine, record: &[u8]) -> bool {
     match engine {
         Engine::Tiu => false,
@@ -205,7 +205,7 @@ pub fn bytes_moved(chip: Chip, engine: Engine, record: &[u8]) -> u64 {
 pub fn bytes_reported(chip: Chip, engine: Engine, record: &[u8]) -> u64 {
     let moved = bytes_moved(chip, engine, record);
     if chip == Chip::Bm1688 && engine != Engine::Cdma {
-        // What is shown of commands known by node only counts both ends.
+        // The displayed traffic of commands known only by node counts both ends.
         moved.max(WideDmaCounters::read(record).all_bytes / 2)
     } else {
         moved

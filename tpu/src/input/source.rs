@@ -1,6 +1,6 @@
 //! A file of a dump and its bytes, which are asked for again and again: counters and commands stay in the file.
 //!
-//! Small files are read whole. Large ones are mapped, and what was looked at is given back now and then
+//! Small files are read whole. Large ones are mapped, and pages already read are released from time to time
 //! ([`SourceFile::release`]), so that memory does not grow with the dump.
 
 use std::fs::File;
@@ -18,7 +18,7 @@ const LARGE: u64 = 32 << 20;
 /// A file with its name and bytes.
 #[derive(Debug)]
 pub struct SourceFile {
-    /// Where it was read from.
+    /// Its path.
     pub path: PathBuf,
     bytes: Bytes,
 }
@@ -33,7 +33,7 @@ impl SourceFile {
     /// Reads a file of blocks.
     ///
     /// # Errors
-    /// It is no regular file, cannot be read, or holds no blocks.
+    /// Fails if it is not a regular file, cannot be read, or holds no blocks.
     pub fn read(path: &Path) -> Result<SourceFile> {
         outline(path)?;
         let (file, metadata) = open_regular(path)?;

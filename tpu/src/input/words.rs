@@ -5,7 +5,7 @@
 
 use crate::input::nodes::Mode;
 
-/// What stands at a place.
+/// The item at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item<'a> {
     /// A kernel begins: its name.

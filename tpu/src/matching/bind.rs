@@ -15,7 +15,7 @@ use crate::matching::sections::{
 use crate::matching::stream::{Completeness, Stream};
 use crate::matching::timeline::{Stretch, Timeline};
 
-/// What one record was given.
+/// The binding of one record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     /// Its command.
@@ -48,7 +48,7 @@ pub struct Binding {
     pub commands_used: u64,
     /// Commands there are (a reference counts as many).
     pub commands: u64,
-    /// Commands in paired sections whose records are missing between others: (first such id, how many).
+    /// Commands in paired sections without records, between others: (first such id, number).
     pub gaps: Vec<(u32, u64)>,
     /// Records whose id was mended.
     pub mended: Vec<Mended>,
@@ -208,13 +208,13 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         })
     };
     binding.run_over = groups.windows(2).filter_map(goes_on).collect();
-    // What its counters contradict has another command: one of those before it is missing.
+    // Its counters contradict its command: one before it is missing.
     binding.misfit |= binding.contradictions > 0;
     binding.timeline = Timeline::new(&stretches);
     binding
 }
 
-/// What the records of one section are bound with.
+/// The inputs for binding the records of one section.
 struct SectionRecords<'a> {
     stream: &'a Stream<'a>,
     records: &'a [Record],
@@ -258,7 +258,7 @@ impl SectionRecords<'_> {
         let index = |record: &Record| u64::from(record.id.saturating_sub(zero));
         let at = |i: u64| self.command(i);
         let places = group.records.clone();
-        // More commands than records although no record is missing: one of them, anywhere, is no command.
+        // More commands than records although no record is missing: one of them does not belong here.
         let too_many = stream.records == Completeness::Whole
             && stream.anchor == Anchor::Start
             && c.count > places.len() as u64;

@@ -174,7 +174,7 @@ pub fn bind_port(
         }
     }
     if several && result.commands != records.len() as u64 {
-        // Some are lost: another core's commands may be those of the records that are left.
+        // Some are lost: the remaining records may belong to another core's commands.
         for (bound, _) in &mut result.bound {
             if bound.certainty == Certainty::Matched {
                 bound.certainty = Certainty::Guessed;

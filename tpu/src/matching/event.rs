@@ -1,4 +1,4 @@
-//! A record with what is known of it: the unit that analysis and exports work on.
+//! A record with its binding and facts about it: the unit of analysis and exports.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -26,7 +26,7 @@ pub enum Link {
     Descriptor(u32),
 }
 
-/// What a record without a command looks like by its counters.
+/// The kind of a record without a command, guessed by its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncGuess {
     /// Work.
@@ -78,7 +78,7 @@ const SYNC: u32 = 4;
 const CERTAINTY: u32 = 6;
 
 impl Event {
-    /// A record from `start_ns` to `end_ns` with what it was bound to; `core` submitted it.
+    /// A record from `start_ns` to `end_ns` with its binding; `core` submitted it.
     pub fn new(
         (start_ns, end_ns): (i64, i64),
         record: &Record,
@@ -151,7 +151,7 @@ impl Event {
         (self.batch != NONE).then_some(self.batch)
     }
 
-    /// What it looks like without a command.
+    /// The guessed kind of a record without a command.
     pub fn sync(&self) -> SyncGuess {
         match self.fact(SYNC) {
             0 => SyncGuess::None,

@@ -36,7 +36,7 @@ impl Record {
     }
 }
 
-/// Records in order, and what happened to the others.
+/// Records in order, and the fate of the others.
 #[derive(Debug, Default)]
 pub struct Ordered {
     /// In order.
@@ -147,8 +147,8 @@ fn unwrap_times(mut sound: Vec<RawRecord>) -> Ordered {
     };
     let mut records = with_starts(unwrapped_starts(&sound));
     if records.windows(2).any(|w| w[0].start > w[1].start) {
-        // Damaged times can look like a clock that runs over. If so, most starts rise without any wrap, and of the others no
-        // more than rise by chance: among n random numbers, 2·√n.
+        // Damaged times can look like a clock that wraps around. If so, most starts increase without any wrap, and the
+        // others increase only by chance: among n random numbers, 2·√n.
         let calm = with_starts(starts_around_middle(&sound));
         let count = |list: &[Record]| longest_in_step(list).iter().filter(|&&s| s).count();
         let (in_step, all) = (count(&calm), calm.len());
@@ -187,7 +187,7 @@ fn unwrap_times(mut sound: Vec<RawRecord>) -> Ordered {
     ordered
 }
 
-/// What makes a record the same as another: an engine does not do two commands at one time.
+/// Key of equal records: an engine does not run two commands at one time.
 fn key(record: &Record) -> (i64, i64, u32) {
     (record.start, record.end, record.id)
 }

@@ -1,4 +1,4 @@
-//! Which command section each record is of.
+//! Finds the command section of each record.
 //!
 //! In a whole dump the sections of records and of commands correspond one to one, and all of it is certain. Of other
 //! dumps [`super::recovery`] says what is left.
@@ -24,7 +24,7 @@ pub(super) struct Group {
     pub shift: Option<u32>,
 }
 
-/// Sections that records were found to be of.
+/// Sections found for records.
 pub(super) struct Pairing {
     /// The groups, in order.
     pub groups: Vec<Group>,

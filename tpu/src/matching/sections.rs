@@ -1,8 +1,8 @@
 //! Cuts records and commands into sections where ids fall, and aligns the two lists of sections.
 //!
-//! A section is what an engine did between two resets of its ids, usually one kernel. In a whole dump the lists
-//! correspond one to one. Where they do not, the cheapest alignment is taken, counted in records and commands that are
-//! left over. `embed` decides how sure it is.
+//! A section is an engine's work between two resets of its ids, usually one kernel. In a whole dump the lists
+//! correspond one to one. In others the cheapest alignment is taken, by the number of records and commands left over.
+//! `embed` decides how certain it is.
 
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ pub struct Pair {
     pub commands: usize,
 }
 
-/// Which end of the two lists belongs together.
+/// The ends of the two lists that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// The starts.
@@ -139,19 +139,19 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
     sections
 }
 
-/// Which sections may be paired.
+/// The sections that may be paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// Only those of equal length.
+    /// Only sections of equal length.
     Equal,
-    /// Also those that lost records or commands.
+    /// Also sections that lost records or commands.
     Partial,
 }
 
 /// Price of a record without command, against that of a command without record.
 const RECORD: u64 = 4;
 
-/// What pairing two sections costs: 0 if each record has its command and each command its record.
+/// Cost of pairing two sections: 0 if each record has its command and each command its record.
 fn price(records: &RecordSection, commands: &CommandSection, base: u32, fit: Fit) -> u32 {
     let have = records.range.len() as u64;
     let leave = leave_records(records).saturating_add(leave_commands(commands));
@@ -166,7 +166,7 @@ fn price(records: &RecordSection, commands: &CommandSection, base: u32, fit: Fit
     let over = span.saturating_sub(commands.count).min(have);
     let missing = commands.count.saturating_sub(have - over);
     let price = over * RECORD + missing;
-    // Of ways that leave as much over, the one with more sections that fit exactly.
+    // Among equal costs, more exact pairs are better.
     clamped(price + u64::from(price > 0))
 }
 
@@ -178,7 +178,7 @@ fn leave_commands(commands: &CommandSection) -> u32 {
     clamped(commands.count)
 }
 
-/// Prices are added up over a window of sections: none may run over.
+/// Costs are summed over a window of sections without overflow.
 fn clamped(price: u64) -> u32 {
     price.min(1 << 22) as u32
 }
@@ -320,7 +320,7 @@ mod tests {
             pairs(&[&[0, 1], &[0], &main[..80], &[0, 1]], &[81]),
             [(2, 0)]
         );
-        // Most of its commands cannot be read: it is the program nevertheless.
+        // Most of its commands are unreadable; it is the program nevertheless.
         assert_eq!(pairs(&[&[0, 1], &[0], &main, &[0, 1]], &[17]), [(2, 0)]);
     }
 

@@ -1,6 +1,6 @@
-//! One engine's records and commands, and what is known of both before they are brought together.
+//! One engine's records and commands, with facts about both, before they are paired.
 //!
-//! Owns which command a number of a section is, and what a record's counters rule out.
+//! Finds the command of a number in a section, and the commands that a record's counters rule out.
 
 use crate::chip::Chip;
 use crate::chip::memory::{Memory, memories};
@@ -15,7 +15,7 @@ use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, CommandSection, Fit};
 use crate::report::Engine;
 
-/// What the commands of a stream are and where they come from.
+/// The commands of a stream, and their source.
 pub struct Stream<'a> {
     /// The chip.
     pub chip: Chip,
@@ -29,17 +29,17 @@ pub struct Stream<'a> {
     pub base: u32,
     /// Clock of the records in MHz.
     pub mhz: f64,
-    /// Which ends belong together.
+    /// The ends that belong together.
     pub anchor: Anchor,
     /// Whether the records are taken for the last commands if they can be, as a lapped ring leaves them.
     pub latest: bool,
-    /// Which sections may be paired.
+    /// The sections that may be paired.
     pub fit: Fit,
     /// Whether records may be missing.
     pub records: Completeness,
 }
 
-/// What `global.profile` says of the number of records.
+/// The completeness of the records by `global.profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
     /// They are all there.
@@ -49,7 +49,7 @@ pub enum Completeness {
 }
 
 impl Stream<'_> {
-    /// Which unit reads its commands.
+    /// The unit that reads its commands.
     pub fn unit(&self) -> CommandUnit {
         match self.engine {
             Engine::Tiu => CommandUnit::Tiu,
@@ -196,7 +196,7 @@ fn reads_elsewhere(counters: &DmaCounters, from: Memory) -> bool {
     }
 }
 
-/// Whether a plain copy moved another number of bytes than its extents are of. A constant has extents of its destination
+/// Whether a plain copy moved another number of bytes than its extents have. A constant has extents of its destination
 /// alone, most other copies of their source.
 fn moves_other_bytes(counters: &DmaCounters, layout: &Layout, bytes: &[u8]) -> bool {
     const PLAIN: [u64; 2] = [0, 1];

@@ -13,8 +13,8 @@ use crate::matching::event::{Event, SyncGuess};
 use crate::matching::order::Record;
 use crate::report::Engine;
 
-/// How many of the first records are the preamble. It is a section of its own, of two records if whole. If ids are
-/// not reset after it, the first command's id shows it, and it is none. Without commands it is taken to be whole.
+/// Number of records of the preamble. It is a section of its own, of two records if whole. If ids are not reset after
+/// it, the first command's id shows its length; it may be missing. Without commands it is assumed to be whole.
 pub fn preamble_len(chip: Chip, records: &[Record], first_command: Option<u32>) -> usize {
     let full = chip.spec().preamble_len();
     let first_section = 1 + records.windows(2).take_while(|w| w[1].id > w[0].id).count();
@@ -76,8 +76,8 @@ pub fn trim_strays(chip: Chip, records: &mut Vec<Record>, commands: Option<u64>)
 /// Duration of a transfer that no sync "send" reaches, in ns: they retire in about 10.
 const SEND_MAX_NS: i64 = 1000;
 
-/// Which DMA records look like sync commands by their counters: sends and waits alternate, and the waits last longer.
-/// To be asked for all records of a stream, so that the alternation is not broken.
+/// Finds DMA records that look like sync commands by their counters: sends and waits alternate, and the waits last
+/// longer. Call it with all records of a stream, so that the alternation is not broken.
 pub fn guess_dma(chip: Chip, engine: Engine, file: &SourceFile, events: &mut [Event]) {
     let size = record_bytes(chip, engine);
     let mut totals = [0i64; 2];
@@ -102,9 +102,9 @@ pub fn guess_dma(chip: Chip, engine: Engine, file: &SourceFile, events: &mut [Ev
     }
 }
 
-/// Which TIU records of a stream without commands look like a send and a wait. They are neighbours that both carry
-/// the mark of a system command (2 in the last word), one of them as short as a send. A single mark is no evidence:
-/// it is what a computation with one bank conflict leaves too.
+/// Finds TIU records of a stream without commands that look like a send and a wait. They are neighbours that both carry
+/// the mark of a system command (2 in the last word), one of them as short as a send. A single mark is no evidence: a
+/// computation with one bank conflict leaves it too.
 pub fn guess_tiu(chip: Chip, file: &SourceFile, events: &mut [Event]) {
     if !matches!(chip, Chip::Aks | Chip::Aksv) {
         return;

@@ -1,4 +1,4 @@
-//! When an engine ran the commands of each stretch of the program, to check another engine of the core by.
+//! When an engine ran the commands of each stretch of the program, for comparison with another engine of the core.
 //!
 //! Ids of a core's engines are reset together, once both are idle: commands count each other's ids. So what one engine
 //! did between two resets ends before the other begins what follows the next one.
@@ -26,7 +26,7 @@ const SLACK_NS: f64 = 50.0;
 pub struct Timeline {
     /// Place of a section's last command; the end of all sections up to it.
     ends: Vec<(u32, f64)>,
-    /// Place of a section's first command; the start of all sections from it on.
+    /// Index of a section's first command, and the start of all sections from it on.
     starts: Vec<(u32, f64)>,
     /// Place of the first command after a section.
     nexts: Vec<Option<u32>>,
@@ -152,7 +152,7 @@ mod tests {
         assert!(!gdma(900.0).outlasts(&sdma));
         assert!(!gdma(2040.0).outlasts(&sdma));
         assert!(gdma(2100.0).outlasts(&sdma));
-        // Its first may run as long as it likes, and nothing is known of what was sent before the reset.
+        // Its first command may run for any time, and nothing is known about the commands before the reset.
         assert!(!sdma.outlasts(&gdma(900.0)));
     }
 

@@ -1,7 +1,7 @@
 //! The events of one stream: in memory if they are few, else in a file that has no name and vanishes with them.
 //!
-//! Tens of millions of events are gigabytes. In a file they take memory only while they are looked at, and what was
-//! looked at can be given back ([`EventList::release`]).
+//! Tens of millions of events are gigabytes. In a file they take memory only while they are read, which can be released
+//! ([`EventList::release`]).
 
 use std::fmt;
 use std::fs::File;
@@ -69,7 +69,7 @@ impl EventList {
         })
     }
 
-    /// Start of the earliest event in ns, of all that the list was made with.
+    /// Start of the earliest event in ns, of all events that the list was made with.
     pub fn earliest_ns(&self) -> Option<i64> {
         self.earliest_ns
     }

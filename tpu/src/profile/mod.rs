@@ -1,4 +1,4 @@
-//! A dump that was read, matched and put on one clock: what analysis and exports start from.
+//! A dump after reading, matching and conversion to one clock: the input of analysis and exports.
 
 mod events;
 
@@ -14,7 +14,7 @@ use crate::matching::event::Event;
 use crate::report::{Engine, Report, Stream};
 pub use events::EventList;
 
-/// How much the runtime recorded beside the PMU.
+/// The runtime's records besides the PMU's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaptureMode {
     /// Mode 0: nothing, so the kind of command is unknown.
@@ -70,7 +70,7 @@ pub struct Profile {
     pub path: PathBuf,
     /// The chip.
     pub chip: Chip,
-    /// What was recorded.
+    /// The content of the record.
     pub mode: CaptureMode,
     /// `global.profile`.
     pub global: GlobalProfile,
@@ -86,9 +86,9 @@ pub struct Profile {
     pub layers: Option<Layers>,
     /// End of the last record in ns, before sync records were left out; the anchor for host traces.
     pub tail_ns: Option<i64>,
-    /// What was matched, guessed, lost.
+    /// The account of matched, guessed and lost records.
     pub report: Report,
-    /// The span of all events, once it was asked for.
+    /// The span of all events, computed on first use.
     pub(crate) span_ns: OnceLock<Option<(i64, i64)>>,
 }
 
@@ -139,7 +139,7 @@ impl Profile {
         })
     }
 
-    /// Gives back the memory of what was looked at and lies in files.
+    /// Releases the memory of events that are in files.
     pub fn release(&self) {
         for core in &self.cores {
             core.file.file.release();

@@ -1,4 +1,4 @@
-//! Fills a view in: from the whole command if there is one, else from its node, else from what its counters suggest.
+//! Fills a view: from the whole command if there is one, else from its node, else from the guess by its counters.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! What an event means: names, codes, bytes, bandwidths, operations, from its record, its command and its chip.
+//! The meaning of an event: names, codes, bytes, bandwidths, operations, from its record, its command and its chip.
 //!
-//! [`View`] is typed and cheap, for analysis, traces and the page; [`fields`] gives all of it and every register as
-//! the keys and values of RegInfo files. Formulas are those of bigTpuProfile 0.3.7.
+//! [`View`] is typed and cheap, for analysis, traces and the page. [`fields`] gives all of it and every register as the
+//! keys and values of RegInfo files. Formulas are those of bigTpuProfile 0.3.7.
 
 pub mod fields;
 mod fill;
@@ -23,7 +23,7 @@ use crate::profile::{EventList, Profile};
 use crate::report::{Engine, Stream};
 use fill::{fill_dma, fill_tiu};
 
-/// What kind of waiting a command is, if it is no work.
+/// The kind of waiting, if a command does no work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Work.
@@ -46,9 +46,9 @@ pub struct TiuDetail {
 /// Details of a DMA event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DmaDetail {
-    /// Where from.
+    /// Source.
     pub from: Memory,
-    /// Where to.
+    /// Destination.
     pub to: Memory,
     /// Code of the element type, if a command with one is known.
     pub dtype: Option<u32>,
@@ -268,7 +268,7 @@ impl<'a> Viewer<'a> {
         })
     }
 
-    /// Gives back the memory of what was looked at and lies in files.
+    /// Releases the memory of events that are in files.
     pub fn release(&self) {
         self.records.release();
         self.events.release();

@@ -1,4 +1,4 @@
-//! What a nest works on: buffers and their elements, indices, conditions, and arithmetic on them.
+//! Values of a nest: buffers and their elements, indices, conditions, and arithmetic on them.
 
 use super::Stmt;
 use crate::call::{Obj, array, binary, call, elements, field, int, none, text};

@@ -19,14 +19,14 @@ use crate::kernel::KernelModule;
 use crate::libs::Libraries;
 use crate::tensor::Tensor;
 
-/// What client and server greet each other with.
+/// The magic number of client and server.
 pub const MAGIC: i32 = 0xFF271;
 /// The server's answer to a key that it does not serve.
 pub const MISMATCH: i32 = MAGIC + 2;
-/// What a tracker is greeted with, and answers.
+/// The magic number of a tracker.
 pub(crate) const TRACKER_MAGIC: i32 = 0x2F271;
 
-/// What answers at an address is no server of TVM's RPC, or not of this key.
+/// The peer at an address is not a server of TVM's RPC, or not of this key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("what answers at {address} is no server of the key {key}: {reason}")]
 pub struct NoServer {
@@ -42,7 +42,7 @@ pub struct NoServer {
 pub fn greet(host: &str, port: u16, key: &str) -> std::result::Result<(), NoServer> {
     /// Longest wait for each part of the answer.
     const PATIENCE: Duration = Duration::from_secs(5);
-    /// Most bytes of a server's key.
+    /// Maximum bytes of a server's key.
     const MOST_BYTES: i32 = 1024;
     let no_server = |reason: String| NoServer {
         address: format!("{host}:{port}"),
@@ -132,7 +132,7 @@ impl Session {
     /// Removes a file of the session's folder.
     ///
     /// # Errors
-    /// The connection is lost, or there is no such file.
+    /// Fails if the connection is lost, or if there is no such file.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.call("tvm.rpc.server.remove", &[&text(name)]).map(drop)
     }
@@ -140,13 +140,14 @@ impl Session {
     /// Loads a library that was uploaded.
     ///
     /// # Errors
-    /// It is none, or is of another architecture.
+    /// Fails if it is not a library, or if it is of another architecture.
     pub fn load(&self, name: &str) -> Result<KernelModule> {
         let module = call("rpc.LoadRemoteModule", &[&self.handle, &text(name)])?;
         Ok(KernelModule::compiled(module))
     }
 
-    /// What a function of the server says to a text, if it has one of this name that says a text.
+    /// The answer of a server's function to a text. `None` if there is no function of this name, or if it does not
+    /// return a text.
     pub fn tell(&self, name: &str, what: &str) -> Option<String> {
         let said = self.call(name, &[&text(what)]).ok()?;
         let said: tvm_ffi::String = said.0.try_as()?;
@@ -193,7 +194,7 @@ impl Session {
         self.threads_in_use().is_ok()
     }
 
-    /// How many threads parallel loops use there.
+    /// Number of threads that parallel loops use there.
     ///
     /// # Errors
     /// The connection is lost.
@@ -210,7 +211,7 @@ impl Session {
 /// How calls are timed by the server's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
-    /// Calls back to back that a sample is the mean of.
+    /// Number of consecutive calls that a sample is the mean of.
     pub number: u32,
     /// Samples.
     pub repeat: u32,
@@ -225,7 +226,7 @@ pub struct Timed {
     /// A name among the arguments, in front of the tensors.
     text: Option<String>,
     device: Device,
-    /// What times it as it was asked for last: making one takes a message of its own.
+    /// The timer for the last repetition: making one takes a message of its own.
     evaluator: Mutex<Option<(Repetition, tvm_ffi::Function)>>,
 }
 
@@ -241,11 +242,11 @@ impl Timed {
         }
     }
 
-    /// Seconds of one call, sample by sample, by the server's clock: the connection is no part of it. The tensors lie on the
-    /// session's device.
+    /// Seconds of one call, sample by sample, by the server's clock, so the connection has no effect. The tensors are
+    /// on the session's device.
     ///
     /// # Errors
-    /// The connection is lost, the function failed, or what the server says is no time.
+    /// Fails if the connection is lost, if the function failed, or if the server's answer is not a time.
     pub fn time(&self, tensors: &[Tensor], repetition: Repetition) -> Result<Vec<f64>> {
         const SAMPLES: &str = "samples of a remote function";
         let mut last = self
@@ -272,7 +273,7 @@ impl Timed {
 
     fn evaluator(&self, repetition: Repetition) -> Result<tvm_ffi::Function> {
         const NAME: &str = "runtime.RPCTimeEvaluator";
-        /// Every call is one of those that were asked for: no least time, no pauses, no further flushing.
+        /// Only the requested calls are made: no minimum time, no pauses, no further flushing.
         const NONE: i64 = 0;
         let handle = self.module.handle.clone().unwrap_or_default();
         let flush = match repetition.flush {

@@ -26,11 +26,11 @@ const BY_ANY_PATH: [&str; 9] = [
     "runtime.LoadMetaDataFromJSON",
 ];
 
-/// What is said under a name, to clients that ask for it.
+/// A function that answers clients under a name.
 pub struct Answer {
     /// The name of the function.
     pub name: &'static str,
-    /// What it says to a text.
+    /// Its answer to a text.
     pub says: Box<dyn Fn(&str) -> String>,
 }
 
@@ -72,7 +72,7 @@ pub fn serve(socket: RawFd, folder: &Path, answers: Vec<Answer>) -> Result<()> {
 
 fn text_of(arguments: &[AnyView<'_>]) -> std::result::Result<String, String> {
     let text = arguments.first().ok_or("a text is expected")?;
-    // TVM hands on what came over the connection as a C string, which only a conversion takes.
+    // TVM passes text from the connection as a C string, which only a conversion accepts.
     let text: tvm_ffi::String = (*text)
         .try_into()
         .map_err(|error: tvm_ffi::Error| error.message().to_string())?;

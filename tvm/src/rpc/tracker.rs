@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::TRACKER_MAGIC;
 
-/// Most bytes of a message.
+/// Maximum bytes of a message.
 const MOST_BYTES: usize = 1 << 20;
 /// Longest wait for a tracker's answer to anything but a request for a server.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ pub enum TrackerError {
     Stranger {
         /// Host and port.
         address: String,
-        /// What it said.
+        /// The answer.
         what: String,
     },
     /// The connection was lost, or nothing came in time.
@@ -73,7 +73,7 @@ pub struct Found {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What it expects to be greeted with.
+    /// The key that it expects in a greeting.
     pub match_key: String,
 }
 
@@ -82,9 +82,9 @@ pub struct Found {
 pub struct Queue {
     /// Servers that are registered.
     pub servers: Vec<String>,
-    /// How many of them are free.
+    /// Number of free ones.
     pub free: u64,
-    /// How many clients wait for one.
+    /// Number of waiting clients.
     pub waiting: u64,
 }
 
@@ -99,7 +99,7 @@ impl Tracker {
     /// Connects.
     ///
     /// # Errors
-    /// Nothing answers there, or it is no tracker.
+    /// Fails if nothing answers there, or if it is not a tracker.
     pub fn connect(host: &str, port: u16) -> Result<Tracker, TrackerError> {
         let address = format!("{host}:{port}");
         let unreachable = |reason| TrackerError::Unreachable {
@@ -273,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client says of a peer that sends these bytes.
+    /// A client's error for a peer that sends these bytes.
     fn against(bytes: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -18,7 +18,7 @@ use crate::call::{call, int, invoke, text, value};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// What the names of the machine's own functions begin with.
+/// Prefix of the names of the machine's own functions.
 const BUILTINS: &str = "vm.builtin.";
 
 /// When the hook is called.
@@ -32,7 +32,7 @@ pub enum Moment {
 
 /// A call of the virtual machine, as the hook sees it.
 ///
-/// Everything is read when it is asked for: a hook that takes the time only pays for nothing else.
+/// Each field is read on demand: a hook that only takes the time pays for nothing else.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     symbol: &'a str,
@@ -48,7 +48,7 @@ pub struct TensorFacts {
     pub address: usize,
     /// Extents of the dimensions.
     pub shape: Vec<i64>,
-    /// Element type; none for one that is not known here.
+    /// Element type. `None` for an unknown one.
     pub dtype: Option<DType>,
 }
 
@@ -111,7 +111,7 @@ impl Call<'_> {
 /// Called at each call.
 type Told = Box<dyn Fn(&Call<'_>)>;
 
-/// What is called at each call of a machine, if anything is; it can be changed while the machine stands.
+/// The hook for each call of a machine, if there is one; it can be changed during the machine's life.
 #[derive(Clone, Default)]
 pub(super) struct Hook(Rc<RefCell<Option<Told>>>);
 

@@ -43,7 +43,7 @@ pub const RUN: &str = "invoke_stateful";
 /// A model being run.
 pub struct VirtualMachine {
     module: Obj,
-    /// What runs it, if not the machine itself.
+    /// The function that runs it, if not the machine itself.
     run: Option<Function>,
 }
 
@@ -234,7 +234,7 @@ pub struct WatchedMachine {
 impl WatchedMachine {
     /// Calls `hook` before and after every call of each later run.
     ///
-    /// The hook runs on the thread of the machine and must be quick: it is part of what is measured.
+    /// The hook runs on the thread of the machine and must be quick: it is part of the measurement.
     pub fn watch(&self, hook: impl Fn(&Call<'_>) + 'static) {
         self.hook.set(Some(Box::new(hook)));
     }
@@ -249,7 +249,7 @@ impl VirtualMachine {
     /// Sets the arguments of the function `name` for [`VirtualMachine::run`].
     ///
     /// # Errors
-    /// Number, shapes or types are not those of the function.
+    /// Fails if number, shapes or types differ from the function's.
     pub fn set_inputs(&self, name: &str, inputs: &[Tensor]) -> Result<()> {
         let mut args = vec![crate::call::text(name)];
         args.extend(inputs.iter().map(|t| Obj(Any::from(t.handle.clone()))));
@@ -279,7 +279,7 @@ impl VirtualMachine {
         let name = crate::call::text(name);
         const ARITY: &str = "get_output_arity";
         let arity: i64 = value(ARITY, self.invoke(ARITY, &[&name])?)?;
-        // An arity of -1 stands for one tensor; else the outputs are a tuple of that many.
+        // An arity of -1 means one tensor; else the outputs are a tuple of that length.
         let parts = match arity {
             -1 => vec![self.invoke("get_output", &[&name])?],
             n => (0..n)

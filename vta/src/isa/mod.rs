@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {value} is unknown")]
 pub struct UnknownField {
-    /// Which field.
+    /// The field.
     pub what: &'static str,
     /// Its value.
     pub value: u64,
@@ -94,7 +94,7 @@ impl std::fmt::Display for MemoryType {
     }
 }
 
-/// Which tokens an instruction waits for, and which it sends when it is done.
+/// The tokens that an instruction waits for, and those that it sends at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// Waits for the stage before.
@@ -110,7 +110,7 @@ pub struct Tokens {
 /// A load or a store of a rectangle; a load surrounds it with zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Which memory on the chip.
+    /// The memory on the chip.
     pub memory: MemoryType,
     /// Where on the chip, in elements.
     pub sram: u16,
@@ -179,7 +179,7 @@ impl Nest {
     }
 }
 
-/// What the ALU does, by its number in instructions.
+/// An operation of the ALU, by its number in instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AluOp {
     /// The smaller one.
@@ -203,7 +203,7 @@ impl AluOp {
     }
 }
 
-/// What an instruction does.
+/// An instruction's operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// From DRAM.
@@ -223,9 +223,9 @@ pub enum Operation {
     Alu {
         /// The loops.
         nest: Nest,
-        /// What it does.
+        /// The operation.
         op: AluOp,
-        /// The second operand; none where it is an accumulator.
+        /// The second operand. `None` if it is an accumulator.
         immediate: Option<i16>,
     },
     /// Tells the host that all is done.
@@ -237,7 +237,7 @@ pub enum Operation {
 pub struct Instruction {
     /// Its tokens.
     pub tokens: Tokens,
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
 }
 

@@ -19,7 +19,7 @@ use fold::{Rectangle, fold};
 use queue::Queue;
 use uops::{Kernels, Loop};
 
-/// What follows the multiplication, on accumulators: a bias for each channel, a shift to the right, bounds.
+/// The operations after the multiplication, on accumulators: a bias for each channel, a shift to the right, bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tail {
     /// Whether a bias of 32 bits is added for each output channel.

@@ -99,7 +99,7 @@ fn nothing(stage: Stage) -> Operation {
     }
 }
 
-/// A value that an instruction has `bits` bits for.
+/// Checks that a value fits the `bits` bits of an instruction's field.
 pub(super) fn field(what: &'static str, value: u64, bits: u32) -> Result<u64, Invalid> {
     match value < 1 << bits {
         true => Ok(value),

@@ -221,7 +221,7 @@ impl Kernels {
         Ok((nest, wgt))
     }
 
-    /// Loads a kernel behind the others; where there is no room left, at the beginning, over those that lie there.
+    /// Loads a kernel after the others. If there is no room left, it goes to the beginning, over the kernels there.
     fn load(&mut self, queue: &mut Queue, kernel: usize) -> Result<usize, Invalid> {
         let Kernel { dram, len, .. } = self.kernels[kernel];
         let begin = match self.end + len > self.depth {

@@ -6,7 +6,7 @@ use crate::lower::{Tail, lower};
 use crate::profile::Profile;
 use crate::workload::{Packed, Workload};
 
-/// The fastest configuration of a workload, and what it takes. None if no configuration can be compiled.
+/// The fastest configuration of a workload, and its simulation. `None` if no configuration can be compiled.
 ///
 /// Configurations are tried in the order of a lower bound of their time, until the bound is above the best.
 pub fn best(profile: &Profile, workload: &Workload, tail: Tail) -> Option<(Config, Simulated)> {

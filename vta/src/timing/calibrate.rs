@@ -13,7 +13,7 @@ use crate::profile::{Profile, Timing};
 
 /// Error at which a record begins to count less.
 const SOFT: f64 = 0.02;
-/// Most steps of a fit.
+/// Maximum number of steps of a fit.
 const STEPS: usize = 40;
 /// Steps of a fit that starts from another fit's end.
 const STEPS_AGAIN: usize = 8;
@@ -40,7 +40,7 @@ pub struct Sample {
     pub task: usize,
     /// Its instructions.
     pub program: Program,
-    /// What the board took, nanoseconds.
+    /// The board's time, nanoseconds.
     pub measured_ns: f64,
 }
 
@@ -63,7 +63,7 @@ pub fn samples(profile: &Profile, tasks: &Tasks) -> (Vec<Sample>, usize) {
     (samples, refused)
 }
 
-/// What a fit found.
+/// The result of a fit.
 #[derive(Debug, Clone)]
 pub struct Fit {
     /// The parameters.
@@ -118,7 +118,7 @@ pub fn fit(profile: &Profile, samples: &[Sample]) -> Fit {
     }
 }
 
-/// How far off a profile is for a sample, percent of the board's time.
+/// Error of a profile for a sample, percent of the board's time.
 pub fn error_percent(profile: &Profile, sample: &Sample) -> f64 {
     let simulated = simulate(profile, &sample.program).map_or(f64::INFINITY, |s| s.total_ns);
     (simulated / sample.measured_ns - 1.0).abs() * 100.0

@@ -1,4 +1,5 @@
-//! The simulator beside a log: errors task by task, the order of configurations, and what cannot be compiled.
+//! Compares the simulator with a log: errors task by task, the order of configurations, and configurations that cannot
+//! be compiled.
 
 use rayon::prelude::*;
 
@@ -45,8 +46,8 @@ impl Task {
         (pairs, right)
     }
 
-    /// The board's time of the configuration that is fastest in the simulator, over its best time; none for a task of one
-    /// configuration.
+    /// The board's time of the configuration that is fastest in the simulator, over its best time. `None` for a task of
+    /// one configuration.
     pub fn chosen_over_best(&self) -> Option<f64> {
         let best = self.times.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
         let chosen = self.times.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;

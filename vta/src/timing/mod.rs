@@ -1,4 +1,4 @@
-//! How long a stream would take on a board: three stages in order, tokens between them, a fetch unit in front.
+//! Estimated time of a stream on a board: three stages in order, tokens between them, a fetch unit in front.
 //!
 //! An instruction is fetched, waits in the queue of its stage, waits for its tokens, runs, sends its tokens. Durations add
 //! up from rows, beats, micro-ops and vectors. The host's work comes before and after, never beside. Nothing models that
@@ -19,7 +19,7 @@ use crate::profile::{Hardware, Profile, Timing};
 
 pub use stages::{Span, run};
 
-/// What a simulated run took.
+/// The result of a simulated run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Simulated {
     /// All of it, nanoseconds: host and fabric.
@@ -40,7 +40,7 @@ pub struct Simulated {
     pub instructions: u64,
 }
 
-/// What limits a run most.
+/// The main limit of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -73,7 +73,7 @@ impl Limit {
 }
 
 impl Simulated {
-    /// What takes the largest part of the time. Stages that are busy for less than half of it wait for each other.
+    /// The stage with the largest part of the time. Stages that are busy for less than half of it wait for each other.
     pub fn limit(&self, hardware: &Hardware) -> Limit {
         let ns = |cycles: f64| cycles * 1e3 / hardware.clock_mhz as f64;
         let [load, compute, store] = self.busy_cycles;

@@ -21,14 +21,14 @@ pub struct Span {
     pub end: f64,
 }
 
-/// A stage: what was fetched for it, and what it has done.
+/// A stage: the instructions fetched for it, and its progress.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Place in the stream and time of the fetch, of those that wait.
+    /// Index in the stream and time of the fetch, of waiting instructions.
     waiting: VecDeque<(usize, f64)>,
     /// Instructions that were fetched.
     fetched: usize,
-    /// Begins of those that ran, but for those whose place in the queue was taken again.
+    /// Start times of instructions that ran, except those whose place in the queue was reused.
     begun: VecDeque<f64>,
     free: f64,
 }
@@ -123,7 +123,7 @@ pub fn run(
     }
 }
 
-/// When the tokens of an instruction were there; none if one is not there yet.
+/// The time when the tokens of an instruction were available. `None` if one is still missing.
 fn take_tokens(
     queues: &mut Queues,
     stage: Stage,

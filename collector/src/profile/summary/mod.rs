@@ -16,14 +16,14 @@ use tvm_bridge::DType;
 
 use super::ProfiledModel;
 
-/// What calls are put together by.
+/// Keys to group calls by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
     /// Nothing: every call has a line.
     Call,
     /// The function that is called.
     Operator,
-    /// What the operator computes.
+    /// The operator's kind.
     Kind,
     /// The operator's name and the shape of its first argument.
     Shape,
@@ -31,7 +31,7 @@ pub enum GroupBy {
     Layer,
 }
 
-/// What lines are sorted by; numbers from the largest.
+/// Keys to sort lines by; numbers from the largest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortBy {
     /// Own time.
@@ -48,7 +48,7 @@ pub enum SortBy {
     Allocated,
     /// Bytes freed.
     Freed,
-    /// Most bytes that existed.
+    /// Maximum bytes of live tensors.
     Live,
     /// Floating-point operations.
     Flops,
@@ -68,17 +68,17 @@ pub enum Class {
 /// A line: one call, or several that were put together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Name of the operator or the machine's function, or of what calls are put together by.
+    /// Name of the operator or the machine's function, or of the group.
     pub name: String,
     /// Whose work it is.
     pub class: Class,
-    /// What the operator computes, if all calls agree.
+    /// The operator's kind, if all calls agree.
     pub kind: Option<String>,
     /// The layer of the source model, if all calls agree.
     pub layer: Option<String>,
     /// Shapes of the arguments, if all calls agree.
     pub shapes: Option<String>,
-    /// Hash of what the operator computes, if all calls agree.
+    /// Hash of the operator's computation, if all calls agree.
     pub hash: Option<String>,
     /// Calls in a run.
     pub count: u64,
@@ -86,7 +86,7 @@ pub struct Line {
     pub own_ns: f64,
     /// Time in a run with the calls inside, nanoseconds.
     pub total_ns: f64,
-    /// Whether its own time is missing: a simulator has no time for what its device does not do.
+    /// Whether its own time is missing: a simulator has no time for work off its device.
     pub untimed: bool,
     /// Shortest and longest own time of one call in one run, nanoseconds.
     pub extremes_ns: (f64, f64),
@@ -94,11 +94,11 @@ pub struct Line {
     pub allocated_bytes: u64,
     /// Bytes that calls are the last to use, in a run.
     pub freed_bytes: u64,
-    /// Most bytes that existed while one of the calls ran.
+    /// Maximum bytes of live tensors while one of the calls ran.
     pub live_bytes: u64,
-    /// Floating-point operations in a run; none for the machine's steps.
+    /// Floating-point operations in a run. `None` for the machine's steps.
     pub flops: Option<u64>,
-    /// Compulsory traffic in a run, bytes; none for the machine's steps.
+    /// Compulsory traffic in a run, bytes. `None` for the machine's steps.
     pub bytes: Option<u64>,
     /// Share of the threads' time that they spent in tasks (0 to 1); none without parallel loops.
     pub busy_share: Option<f64>,
@@ -126,7 +126,7 @@ pub struct Summary {
     pub runs: usize,
     /// Number of the first of them in the job, from 0.
     pub first_step: u64,
-    /// Most bytes of tensors that existed at once, weights and inputs aside.
+    /// Maximum bytes of live tensors, without weights and inputs.
     pub peak_bytes: u64,
 }
 
@@ -154,11 +154,11 @@ impl Summary {
 pub struct Memory {
     /// Weights and other parameters.
     pub weights_bytes: u64,
-    /// What the user hands in.
+    /// Tensors that the user passes in.
     pub inputs_bytes: u64,
-    /// Most bytes of results that exist at once.
+    /// Maximum bytes of live results.
     pub activations_bytes: u64,
-    /// What the virtual machine's storages have beyond those.
+    /// Bytes of the virtual machine's storages beyond those.
     pub workspace_bytes: u64,
 }
 
@@ -212,8 +212,8 @@ pub fn summary(
     }
 }
 
-/// What watching costs: the median over pairs of runs of the time with the instrument over that without, less 1. It has
-/// the 95 % interval of that median where there are enough pairs.
+/// Overhead of the instrument: the median over pairs of runs of the time with it over that without, less 1. With enough
+/// pairs it has the 95 % interval of that median.
 pub fn overhead(pairs: &[(f64, f64)]) -> Option<(f64, Option<(f64, f64)>)> {
     let mut ratios: Vec<f64> = pairs.iter().map(|(off, on)| on / off - 1.0).collect();
     ratios.sort_by(f64::total_cmp);
@@ -413,7 +413,7 @@ fn add(group: &mut Line, line: Line) {
     }
 }
 
-/// What follows from a line's sums.
+/// Computes the figures that follow from a line's sums.
 fn finish(line: &mut Line, model: &ProfiledModel) {
     let threads = f64::from(model.threads);
     line.busy_share = (line.busy_ns > 0.0).then(|| line.busy_ns / (line.own_ns * threads));

@@ -3,7 +3,7 @@
 //!
 //! A batch has three parts. The first is the store's schedules and the operator's other algorithms (once), the second
 //! the best drafts by prediction, the third neighbours of the fastest points. Before there is a model, drafts are
-//! neighbours of the default schedule and points at random.
+//! neighbours of the default schedule and random points.
 
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
@@ -15,7 +15,7 @@ use super::tuner::{History, Shared, Trial, Tuner, take_new};
 
 /// Fastest points whose neighbours are drafted.
 const CENTRES: usize = 3;
-/// Most dimensions in which a draft differs from a fast point.
+/// Maximum number of dimensions in which a draft differs from a fast point.
 const STEPS: usize = 4;
 /// Share of a batch that is taken from the neighbours of the fastest points.
 const DESCENT: f64 = 0.5;
@@ -54,7 +54,8 @@ impl Tuner for Auto {
             points.extend(take_new(history, left, others));
         }
         let breed = &best[..best.len().min(CENTRES * 4)];
-        // Most drafts differ from a fast schedule in a few dimensions. The first are at random: the default one may be far off.
+        // Most drafts differ from a fast schedule in a few dimensions. The first ones are random, because the default
+        // one may be far from the best.
         let far = (0..DRAFTS).map(|draft| match (draft % 4, centres.first()) {
             (0 | 1, Some(_)) if !is_first => {
                 let centre = centres[draft / 4 % centres.len()];

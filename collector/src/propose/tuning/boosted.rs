@@ -26,7 +26,7 @@ const RANDOM_SHARE: f64 = 0.1;
 /// Trees.
 const ROUNDS: u32 = 60;
 
-/// What the model sees of a schedule.
+/// The model's view of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sees {
     LoopNest,
@@ -34,7 +34,7 @@ pub(super) enum Sees {
     Curve,
 }
 
-/// What it is trained for.
+/// The objective of its training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Objective {
     Cost,

@@ -1,7 +1,7 @@
 //! The space of an operator as a grid: a point is the index of a value for each dimension.
 //!
-//! Which combinations are possible is the device's to say; here points become schedules, are drawn at random, and have
-//! neighbours. Equal schedules have equal keys, however many points lead to them.
+//! The device decides which combinations are possible. This module turns points into schedules, draws random points,
+//! and finds neighbours. Equal schedules have equal keys, also if several points lead to them.
 
 use opengine::device::DeviceRef;
 use opengine::schedule::{ALGORITHM, Choice, FactorValue, ScheduleSpec, Space};
@@ -39,7 +39,7 @@ impl Grid {
         self.space.size()
     }
 
-    /// The schedule of a point; none if the combination is impossible.
+    /// The schedule of a point. `None` if the combination is impossible.
     pub fn choice(&self, point: &[usize]) -> Option<Choice> {
         let dimensions = self.space.dimensions.iter().zip(point);
         let settings: Vec<_> = dimensions
@@ -48,7 +48,7 @@ impl Grid {
         self.device.combine(&self.space, &settings).ok()
     }
 
-    /// The same as what a kernel is built by.
+    /// The same as a kernel's specification.
     pub fn spec(&self, point: &[usize]) -> Option<ScheduleSpec> {
         let choice = self.choice(point)?;
         Some(ScheduleSpec::Template { choice })
@@ -63,7 +63,7 @@ impl Grid {
             let made = self.choice(point).and_then(|made| key(&made));
             made.map_or(f64::INFINITY, |made| different(&wanted, &made))
         };
-        // One dimension after the other, twice: knobs of some dimensions depend on those of others.
+        // Goes through the dimensions twice, because knobs of some depend on those of others.
         for _ in 0..2 {
             for (place, length) in self.lengths().into_iter().enumerate() {
                 let best = (0..length).min_by(|&a, &b| {

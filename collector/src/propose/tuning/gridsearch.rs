@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 use super::grid::Point;
 use super::tuner::{History, Shared, Tuner, take_new};
 
-/// The next point to look at; none when all were.
+/// Index of the next point. `None` at the end.
 #[derive(Default)]
 pub(super) struct GridSearch {
     next: Option<Point>,

@@ -18,7 +18,7 @@ const GROWTH: f64 = 0.15;
 /// Trees, and their depth: enough for a few thousand rows. Training takes less than a kernel's build.
 const ROUNDS: u32 = 120;
 
-/// Rows with what was learnt from them.
+/// Rows with a model trained on them.
 pub(super) struct Learned {
     machine: MachineFacts,
     features: Vec<Vec<f32>>,
@@ -45,7 +45,7 @@ impl Learned {
 
     /// Takes a row that was measured.
     pub fn add(&mut self, row: &Row) {
-        // What a default schedule consists of is not in its row.
+        // The row of a default schedule does not have its knobs.
         let has_knobs = row.schedule_space.as_deref() != Some("default");
         if let (Some(ns), true) = (row.time_median_ns.and_then(finite), has_knobs) {
             self.features.push(self.features(row));

@@ -36,7 +36,7 @@ pub(super) struct Origin {
     pub symbol: String,
     /// TVM's dictionary of the target.
     pub target: Value,
-    /// Most schedules.
+    /// Maximum number of schedules.
     pub trials: usize,
     /// Threads of the search.
     pub threads: usize,
@@ -51,7 +51,7 @@ pub(super) struct MetaSchedule {
     batch: Vec<(String, Bred)>,
 }
 
-/// What was learnt, and from what.
+/// The model, and its training data.
 struct Model {
     features: Vec<Vec<f32>>,
     costs: Vec<f32>,

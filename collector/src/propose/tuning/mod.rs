@@ -1,4 +1,4 @@
-//! Tuning: a proposer whose candidates follow from what was measured.
+//! Tuning: a proposer whose candidates follow from measurements.
 //!
 //! Each operator is a task with a tuner of its own. A scheduler gives the next batch to the task from which the model's
 //! latency gains most. All tuners are files here, and lines of [`make`].
@@ -50,7 +50,7 @@ use tuner::{History, Shared, Tuner};
 
 /// Candidates of one operator that are built together, then measured (AutoTVM and MetaSchedule: 64).
 const BATCH: usize = 16;
-/// Schedules of the store that a task starts from.
+/// Number of schedules of the store that a task starts from.
 const KNOWN: usize = 4;
 
 /// The tuner of a name of [`crate::tuners::TUNERS`], for an operator.
@@ -71,7 +71,7 @@ fn make(name: &str, origin: &Origin, seed: u64) -> Option<Box<dyn Tuner>> {
     })
 }
 
-/// Proposes by what was measured.
+/// Proposes by measurements.
 pub struct Tuning {
     plan_seed: u64,
     conditions: Vec<Conditions>,
@@ -182,7 +182,7 @@ fn known(
     Ok(near.map(|entry| entry.choice).collect())
 }
 
-/// Rows of an earlier run that may be learnt from.
+/// Rows of an earlier run to learn from.
 fn history(
     folder: &std::path::Path,
     environment: &Environment,

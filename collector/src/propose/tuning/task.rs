@@ -21,7 +21,7 @@ const PATIENCE: (f64, usize) = (0.4, 48);
 /// Trials after which a task ends that has not built once.
 const HOPELESS: usize = 24;
 
-/// What a task is made of.
+/// The inputs of a task.
 pub(super) struct TaskSpec {
     /// Number of the operator in the graph.
     pub operator: usize,
@@ -33,9 +33,9 @@ pub(super) struct TaskSpec {
     pub base: Choice,
     /// Schedules of the store to start from.
     pub known: Vec<Choice>,
-    /// Name of the tuner, and what chooses points.
+    /// Name of the tuner, and the tuner itself.
     pub tuner: (&'static str, Box<dyn Tuner>),
-    /// Most schedules, the default one among them.
+    /// Maximum number of schedules, including the default one.
     pub trials: u64,
     /// Of everything random.
     pub seed: u64,
@@ -57,10 +57,10 @@ pub(super) struct Task {
     /// Times by condition, in the order of the trials.
     times: Vec<(Conditions, Vec<Option<f64>>)>,
     proposed: usize,
-    /// Least cost so far, and after how many trials it was found.
+    /// Lowest cost so far, and the number of trials when it was found.
     best: (f64, usize),
     batches: usize,
-    /// What the batch before gained, as a difference of costs.
+    /// Gain of the preceding batch, as a difference of costs.
     last_gain: f64,
     failures: HashMap<String, usize>,
     ended: bool,
@@ -108,7 +108,7 @@ impl Task {
         Some((self.history.grid.point_of(&self.base)?, spec.key()))
     }
 
-    /// Most schedules that are measured.
+    /// Maximum number of schedules that are measured.
     pub fn most_trials(&self) -> u64 {
         let size = match self.tuner.leaves_the_grid() {
             true => f64::INFINITY,
@@ -117,7 +117,7 @@ impl Task {
         (self.trials as f64).min(size) as u64
     }
 
-    /// What was tried under each of the conditions.
+    /// The trials under each set of conditions.
     pub fn trials(&self) -> impl Iterator<Item = Trials> + '_ {
         self.times.iter().map(|(conditions, times)| Trials {
             tuner: self.name,
@@ -131,8 +131,8 @@ impl Task {
         self.ended
     }
 
-    /// What another batch may gain of the model's latency, nanoseconds: by its share, what the last batch gained, and how
-    /// little was tried.
+    /// Expected gain of another batch for the model's latency, nanoseconds: by the operator's share, the last batch's
+    /// gain, and the number of trials.
     pub fn gain(&self) -> f64 {
         let row = self.defaults.last().and_then(|(_, row)| row.time_median_ns);
         let now = row.unwrap_or_default() * self.best.0.exp() * self.count as f64;

@@ -1,4 +1,4 @@
-//! What a tuner is: it proposes points of one operator's space, given what became of those before.
+//! The interface of a tuner: it proposes points of one operator's space, given the outcomes of those before.
 
 use std::collections::HashSet;
 
@@ -15,11 +15,12 @@ pub(super) struct Trial {
     pub point: Point,
     /// Key of its schedule.
     pub key: String,
-    /// Natural logarithm of its time over the default schedule's, the mean over all conditions; none if it has no time.
+    /// Natural logarithm of its time over the default schedule's, the mean over all conditions. `None` if it has no
+    /// time.
     pub cost: Option<f64>,
 }
 
-/// What is known of one operator.
+/// The trials of one operator.
 #[derive(Debug)]
 pub(super) struct History {
     pub grid: Grid,
@@ -57,7 +58,7 @@ impl History {
     }
 }
 
-/// What all operators of a model share while they are tuned.
+/// State that all operators of a model share during tuning.
 pub(super) struct Shared<'a> {
     /// Predicts costs from the rows of all operators and of histories.
     pub learned: &'a super::learned::Learned,
@@ -97,7 +98,7 @@ pub(super) trait Tuner {
         Ok(points.filter_map(spec).collect())
     }
 
-    /// Whether its schedules are not those of the grid.
+    /// Whether its schedules are outside the grid.
     fn leaves_the_grid(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What the summary of a nightly run says, in order: regressions first, then the jobs, then the detail.
+//! The content of a nightly run's summary, in order: regressions first, then the jobs, then the detail.
 
 use opdata::Status;
 use opdata::contract::interference::SLOWDOWN_BOUND;
@@ -13,7 +13,7 @@ use crate::render::compare::{estimate, failure, interval, noise, operator, proba
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;
-/// Jobs that are named of those that were not compared for one reason.
+/// Maximum number of jobs named for each reason why they were not compared.
 const NOT_COMPARED_SHOWN: usize = 5;
 
 /// The whole summary: title, the sentence that matters, sections.
@@ -228,7 +228,7 @@ fn jobs(report: &NightlyReport) -> Section {
     )
 }
 
-/// The night that a run's folder is in.
+/// The night of a run's folder.
 fn date_of(path: &std::path::Path) -> Option<String> {
     path.iter()
         .filter_map(|part| part.to_str()?.strip_prefix("date="))

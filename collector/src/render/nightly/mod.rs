@@ -1,6 +1,6 @@
 //! A nightly run: its summary in Markdown, as a page and as JSON; and its plan.
 //!
-//! What is said and in which order is decided once, in [`content`]; [`markdown`] and [`html`] give it their form.
+//! [`content`] decides about content and order once; [`markdown`] and [`html`] give it their form.
 
 mod content;
 mod html;

@@ -4,7 +4,7 @@ use super::{class, device_of, heading, own_ns};
 use crate::profile::ProfiledModel;
 use crate::profile::summary::Summary;
 
-/// Columns of the CSV file before and behind those of the counters.
+/// Columns of the CSV file before and after those of the counters.
 const CSV_FIRST: [&str; 7] = [
     "Name",
     "Duration (us)",

@@ -99,7 +99,7 @@ fn line_json(line: &Line, summary: &Summary, model: &ProfiledModel) -> Value {
     })
 }
 
-/// Shares of every roof, and what bounds the call.
+/// Shares of every roof, and the resource that bounds the call.
 pub(in crate::render) fn standing_json(standing: &Standing) -> Value {
     let shares = standing.shares.iter();
     let shares = shares.map(|(roof, share)| (roof.name().to_owned(), json!(share)));

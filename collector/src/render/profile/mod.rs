@@ -1,4 +1,4 @@
-//! A profile as text, CSV and JSON: the table that TVM's own profiler printed, and what it left out.
+//! A profile as text, CSV and JSON: the table that TVM's own profiler printed, and more.
 
 mod csv;
 mod json;
@@ -47,7 +47,7 @@ pub(super) fn device_of(line: &Line, model: &ProfiledModel) -> &'static str {
     }
 }
 
-/// A line's own time, nanoseconds; none where a simulator has none.
+/// A line's own time, nanoseconds. `None` if a simulator has none.
 pub(super) fn own_ns(line: &Line) -> Option<f64> {
     (!line.untimed).then_some(line.own_ns)
 }
@@ -135,7 +135,7 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
     text
 }
 
-/// What a simulated total lacks.
+/// The parts missing in a simulated total.
 fn untimed_text(table: &Summary) -> String {
     let untimed = table.lines.iter().filter(|line| line.untimed);
     let calls: u64 = untimed
@@ -159,7 +159,7 @@ fn memory_text(memory: &Memory) -> String {
     )
 }
 
-/// What the table below it is of: the cycle, if there are several, and its runs.
+/// Heading of a table: the cycle, if there are several, and its runs.
 pub(super) fn cycle_heading(place: usize, cycles: usize, runs: usize, first_step: u64) -> String {
     let number = match cycles {
         1 => String::new(),
@@ -183,7 +183,7 @@ fn ordinal(number: u64) -> String {
     format!("{number}{suffix}")
 }
 
-/// What watching costs, from pairs of runs without and with it.
+/// The overhead of the instrument, from pairs of runs without and with it.
 pub(super) fn overhead_text(pairs: &[(f64, f64)]) -> String {
     let (Some((overhead, interval)), Some(alone)) = (overhead(pairs), end_to_end(pairs)) else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a run's report says of the machine: how noisy it was, and what it is.
+//! The machine in a run's report: its noise, and its description.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use opreport::units;
 use super::SHOWN;
 use crate::run_report::{Noise, RunOverview};
 
-/// What disturbed the times, and rows that physics forbids.
+/// Interference with the times, and physically impossible rows.
 pub(super) fn noise(run: &RunOverview) -> Section {
     let Noise {
         half_width,

@@ -1,6 +1,6 @@
 //! The report of a run: a page, Markdown and JSON.
 //!
-//! What is said and in which order is decided once, in [`run_sections`]; [`plots`] draws the pictures, which Markdown leaves out.
+//! [`run_sections`] decides about content and order once; [`plots`] draws the pictures, which Markdown leaves out.
 
 mod machine;
 mod plots;
@@ -49,7 +49,7 @@ pub fn report_markdown(report: &RunReportData) -> String {
     out
 }
 
-/// What the report says in numbers.
+/// The report in numbers.
 pub fn report_json(report: &RunReportData) -> Value {
     let run = &report.run;
     let curves = run.curves.iter().map(|curve| {

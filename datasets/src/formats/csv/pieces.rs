@@ -1,8 +1,8 @@
 //! Large CSV files, read in pieces on all cores.
 //!
-//! A piece is guessed to begin behind its first line end, and taken only if the piece before ends just there. So a line
+//! A piece is assumed to begin after its first line end, and used only if the piece before ends just there. So a line
 //! end inside quotes costs a second look and changes nothing. Anything unusual (a fault, a torn end, text that
-//! [`scan`](super::scan) does not vouch for) is left to the full reader. Its rows and errors are those of the format.
+//! [`scan`](super::scan) refuses) is left to the full reader, which defines rows and errors.
 
 use std::fs::File;
 use std::io;
@@ -19,9 +19,9 @@ use crate::schema::{Row, SCHEMA_VERSION};
 pub(super) const PIECE_BYTES: u64 = 1 << 20;
 /// Pieces under way, for each core.
 const PIECES_A_CORE: usize = 8;
-/// How far a piece's last record is looked for beyond its end at first.
+/// Bytes after a piece's end in which its last record is looked for at first.
 const OVERHANG_BYTES: u64 = 16 << 10;
-/// A longer record is a mistake, such as a quote that nothing closes.
+/// A longer record is a mistake, such as a quote that is never closed.
 const LONGEST_OVERHANG_BYTES: u64 = 64 << 20;
 
 /// How to read a file.
@@ -71,7 +71,7 @@ struct Text {
     ends: Vec<u32>,
 }
 
-/// What was put back last, or something new.
+/// The list put back last, or a new one.
 fn taken<T: Default>(spare: &Mutex<Vec<T>>) -> T {
     let last = spare.lock().ok().and_then(|mut all| all.pop());
     last.unwrap_or_default()
@@ -101,7 +101,7 @@ struct Piece {
 }
 
 impl PieceReader<'_> {
-    /// Hands out the rows from the byte `first` on, where a record begins, in their order and some at a time.
+    /// Passes on the rows from the byte `first` on, where a record begins, in their order and in batches.
     ///
     /// # Errors
     /// [`Stop::Odd`] if the patient reader has to look, which then begins behind the rows handed out.
@@ -114,7 +114,7 @@ impl PieceReader<'_> {
         let mut ready: Vec<Piece> = Vec::new();
         for window in spans.chunks(PIECES_A_CORE * rayon::current_num_threads()) {
             let pieces = std::mem::take(&mut ready);
-            // One thread hands out what was read before while the others go on.
+            // One thread passes on the rows read before while the others continue.
             let (handed, read) = rayon::join(
                 || self.hand_out(take, &mut at, pieces),
                 || {
@@ -157,7 +157,7 @@ impl PieceReader<'_> {
             };
             *at = end;
             take(&mut rows).map_err(Stop::Taker)?;
-            // What is left in the list is written over by whoever uses it again.
+            // The rows left in the list are overwritten by its next user.
             put_back(&self.spare.rows, rows);
         }
         Ok(())
@@ -217,7 +217,7 @@ impl PieceReader<'_> {
     ) -> Result<Option<(usize, Vec<Row>)>, Odd> {
         ends.clear();
         field_ends(text, ends)?;
-        // Rows that nobody took are written over.
+        // Rows that nobody took are overwritten.
         let mut rows = taken(&self.spare.rows);
         let mut count = 0;
         let mut begin = 0;
@@ -268,7 +268,7 @@ mod tests {
     use crate::schema::COLUMNS;
     use proptest::prelude::*;
 
-    /// What the two readers make of a file, if they do: the fast one with pieces of this many bytes.
+    /// The results of both readers for a file, where they have one: the fast one with pieces of this many bytes.
     fn both(text: &[u8], piece_bytes: u64) -> [Option<Vec<Row>>; 2] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
@@ -284,7 +284,7 @@ mod tests {
         let patient = CsvRows::open(&path).unwrap().collect::<Result<_, _>>().ok();
         let mut fast = Vec::new();
         let read = reading.each(header().len() as u64, &mut |rows: &mut Vec<Row>| {
-            // What stays in the list is used again.
+            // The rows left in the list are reused.
             fast.extend_from_slice(rows);
             Ok::<_, ()>(())
         });

@@ -1,6 +1,6 @@
 //! A record of a CSV file as the texts of its cells, without their quotes.
 //!
-//! For records that [`scan`](super::scan) vouches for. Texts are handed out one by one, for a row to be read from.
+//! For records that [`scan`](super::scan) accepts. Texts are passed on one by one, to read a row from.
 
 use crate::formats::layout::ABSENT;
 use crate::schema::TextCells;

@@ -8,7 +8,7 @@ use wide::u8x16;
 /// Bytes of a block.
 const BLOCK: usize = 64;
 
-/// Text that this scanner does not vouch for.
+/// Text that this scanner does not accept.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Odd;
 
@@ -49,7 +49,7 @@ pub(super) fn field_ends(text: &[u8], ends: &mut Vec<u32>) -> Result<(), Odd> {
                 &padded
             }
         };
-        // What is behind the end of the text is not judged.
+        // Bytes after the end of the text do not count.
         let there = u64::MAX >> (BLOCK - chunk.len());
         let quotes = bits(block, b'"');
         let within = parity(quotes) ^ inside;
@@ -114,7 +114,7 @@ mod tests {
             }
         }
 
-        /// What the scanner vouches for, the patient reader reads as the same fields.
+        /// The full reader finds the same fields in all text that the scanner accepts.
         #[test]
         fn fields_are_those_of_the_csv_crate(text in "([a\"]{0,3}|\"[a,\n]{0,70}(\"\")?\")(,([a\"]{0,2}|\"[a\n]{0,5}\"))\n") {
             let whole = |found: &Vec<u32>| found.last() == Some(&(text.len() as u32 - 1));

@@ -1,8 +1,8 @@
 //! A CRC-32 of the whole file, in its own metadata: a flipped bit is damage, never another value.
 //!
-//! The crate `parquet` 60.1 writes no page checksums, and those would leave the footer open. The key holds eight hex digits.
-//! The sum is taken with zeros in their place, then written over them. Files of other writers have no such key and are read
-//! unchecked.
+//! The crate `parquet` 60.1 writes no page checksums, and those would not cover the footer. The key holds eight hex
+//! digits. The sum is computed with zeros in their place, then written over them. Files of other writers have no such
+//! key and are read unchecked.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ use crc32fast::Hasher;
 
 /// The metadata key of the checksum.
 pub(super) const KEY: &str = "opbench.crc32";
-/// What stands in place of the digits while the sum is taken.
+/// Stands in place of the digits while the sum is computed.
 pub(super) const PLACEHOLDER: &str = "00000000";
 
 /// Thrift's compact protocol: behind the key comes the header of a binary field, then the length of its text.

@@ -16,7 +16,7 @@ use crate::files::open_regular;
 use crate::formats::{cell_error, checked, layout};
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, text_cell};
 
-/// What to do about a damaged file.
+/// How to replace a damaged file.
 const FIX: &str = "read the run's rows.csv instead, or finish the run again to write it anew";
 
 /// The rows of a Parquet file.
@@ -157,7 +157,7 @@ impl Iterator for ParquetRows {
 enum Fault {
     /// The file is damaged.
     File(ParquetError),
-    /// A value is none of the schema's; rows count from 0 in the row group.
+    /// A value is not one of the schema's; rows count from 0 in the row group.
     Cell { row: usize, detail: String },
 }
 

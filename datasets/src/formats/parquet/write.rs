@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::row::skipped;
 
-    /// What comes back of seeds from a file whose integers are annotated so.
+    /// The seeds as read from a file whose integers are annotated like this.
     fn seeds_through(annotation: ConvertedType, seeds: &[u64]) -> Result<Vec<Option<u64>>, String> {
         let rows = seeds.iter().zip(0..).map(|(&seed, ordinal)| {
             Ok(Row {

@@ -6,11 +6,11 @@ use csv::StringRecord;
 
 /// Columns of times by their endings, and the unit in ns.
 const UNITS: [(&str, f64); 4] = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];
-/// What names of columns of times begin with.
+/// Prefixes of the names of time columns.
 const TIMES: [&str; 2] = ["time", "latency"];
 /// Columns of names of machines.
 pub(super) const DEVICE: [&str; 3] = ["device", "gpu", "machine"];
-/// Columns of what is computed.
+/// Columns with the operator.
 pub(super) const OPERATOR: [&str; 3] = ["op", "opname", "operator"];
 /// The other columns that are understood.
 const OTHERS: [&str; 17] = [
@@ -50,7 +50,7 @@ impl Columns {
         let time = time(&names)?;
         let understood = DEVICE.iter().chain(&OPERATOR).chain(&OTHERS);
         let count = |known: &&&str| names.iter().filter(|name| *name == **known).count();
-        // Which of two alike was meant is not known.
+        // Two equal names are ambiguous.
         if let Some(name) = understood.clone().find(|name| count(name) > 1) {
             return Err(format!("there are two columns `{name}`"));
         }

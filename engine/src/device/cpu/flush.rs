@@ -1,7 +1,7 @@
 //! Driving data out of the caches before a sample.
 //!
-//! On x86 every line of the arguments is flushed with `clflush`, which leaves the rest of the cache as it was. Other
-//! processors have no such instruction for programs; there, a buffer larger than the last-level cache is walked through.
+//! On x86 every line of the arguments is flushed with `clflush`, which leaves the rest of the cache unchanged. Other
+//! processors have no such instruction for user programs; there, a buffer larger than the last-level cache is read.
 
 use tvm_bridge::Tensor;
 

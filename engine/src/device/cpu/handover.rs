@@ -1,11 +1,11 @@
 //! Activations in the caches of the cores, as the operators around leave them inside a model.
 //!
 //! With several threads, an operator finds its inputs in the caches of the cores that computed them. It finds its
-//! output's memory where an earlier operator used it. Calls that only repeat find every line in the cache of the core
-//! that used it last time. Such times were up to a third too short. So the threads of the pool write the activations in
-//! turn before a call. Which thread wrote a line inside the model depends on the operators around. A convolution's
-//! threads write rows of all channels, those of the depthwise one behind it whole channels. In short stretches each
-//! thread of a kernel finds its share of what every other one wrote, whatever loop it runs in parallel.
+//! output's memory in the cache of the core that used it before. A kernel that is only repeated finds every line in the
+//! cache of the core that used it in the last call. Such times were up to a third too short. So the threads of the pool
+//! write the activations in turn before a call. Which thread wrote a line inside the model depends on the neighbouring
+//! operators. A convolution's threads write rows of all channels; those of a depthwise one write whole channels. With
+//! short stretches, each thread of a kernel reads lines of every other thread, whichever loop runs in parallel.
 
 use std::rc::Rc;
 

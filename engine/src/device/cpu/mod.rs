@@ -1,4 +1,4 @@
-//! CPUs, through LLVM: the machine that this program runs on.
+//! CPUs, through LLVM: by default the machine that this program runs on.
 
 mod columns;
 mod flush;

@@ -11,7 +11,7 @@ use tvm_bridge::llvm;
 use crate::device::remote::architecture_of;
 use crate::device::{Target, TargetProblem};
 
-/// The machine, by LLVM's name; none for that which this program runs on.
+/// The machine, by LLVM's name. Empty for the machine that this program runs on.
 pub(super) const MTRIPLE: &str = "mtriple";
 /// How functions are given floating-point numbers on 32-bit ARM.
 pub(super) const FLOAT_ABI: &str = "mfloat-abi";
@@ -79,7 +79,7 @@ pub(super) fn check(target: &Target) -> Result<(), TargetProblem> {
 /// The value of an option that asks for the values there are, as LLVM's own programs have it.
 const LIST: &str = "help";
 
-/// A name that LLVM does not know, with the nearest of those that it does.
+/// The error for a name that LLVM does not know, with the nearest name that it knows.
 fn unknown(what: &str, option: &str, name: &str, known: &[String]) -> TargetProblem {
     let arch = std::env::consts::ARCH;
     if name == LIST {

@@ -1,4 +1,4 @@
-//! The architectures of NVIDIA GPUs that kernels can be compiled for, and what a multiprocessor of each has.
+//! The architectures of NVIDIA GPUs that kernels can be compiled for, and the resources of a multiprocessor of each.
 //!
 //! Numbers: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". The list is that of the
 //! compiler that `scripts/setup --with cuda` installs (NVRTC 13.0).
@@ -26,9 +26,9 @@ pub(super) const DEFAULT: &str = "sm_80";
 pub(super) const WARP: u64 = 32;
 /// Registers of a multiprocessor, and most of a block.
 pub(super) const REGISTERS: u64 = 65_536;
-/// Most threads of a block.
+/// Maximum number of threads of a block.
 pub(super) const MAX_THREADS_PER_BLOCK: u64 = 1024;
-/// Most shared memory of a block that does not opt in to more, in bytes.
+/// Maximum shared memory of a block that does not opt in to more, in bytes.
 pub(super) const SHARED_BYTES_PER_BLOCK: u64 = 48 << 10;
 
 const KIB: u64 = 1 << 10;

@@ -1,4 +1,4 @@
-//! From a scheduled function to CUDA source, machine code, and what its kernels take of the device.
+//! From a scheduled function to CUDA source, machine code, and the resources that its kernels need.
 //!
 //! Source is TVM's, machine code NVRTC's, which compiles in processes of its own ([`super::nvrtc`]). What a kernel takes
 //! comes from the assembler's report and the cubin; occupancy is computed from it.
@@ -21,7 +21,7 @@ use super::occupancy::{self, Demand};
 use super::target::ARCH;
 use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Opening, Program};
 
-/// What is done with machine code.
+/// The use of the machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loading {
     /// It is described, which needs no GPU.
@@ -30,7 +30,7 @@ pub(super) enum Loading {
     Load,
 }
 
-/// Machine code for one architecture, and what its kernels take.
+/// Machine code for one architecture, and the resources of its kernels.
 pub(super) struct MachineCode {
     nvrtc: Nvrtc,
     disassembler: Disassembler,
@@ -47,7 +47,7 @@ pub(super) struct CudaCompiler {
     loading: Loading,
 }
 
-/// What NVRTC made of the source that TVM gave it last, on this thread: TVM asks for code and takes no report.
+/// NVRTC's result for the last source that TVM passed on this thread: TVM asks for code and takes no report.
 type Made = (String, Cubin);
 
 thread_local! {
@@ -92,7 +92,7 @@ impl MachineCode {
         self.nvrtc.compile(&self.arch_name, source)
     }
 
-    /// Describes the kernels of a program that was compiled, and keeps its source and machine code if that was asked for.
+    /// Describes the kernels of a compiled program, and keeps its source and machine code if requested.
     ///
     /// # Errors
     /// They cannot be written.

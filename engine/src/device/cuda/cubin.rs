@@ -1,10 +1,10 @@
-//! What the assembler, the cubin and the disassembler say of a source's kernels.
+//! Facts about a source's kernels from the assembler, the cubin and the disassembler.
 
 use std::collections::BTreeMap;
 
 use object::{Object, ObjectSection};
 
-/// What the assembler's report says of one kernel.
+/// The assembler's report on one kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Report {
     /// Registers of a thread.
@@ -70,7 +70,7 @@ pub(super) fn code(cubin: &[u8]) -> BTreeMap<String, &[u8]> {
     sections.collect()
 }
 
-/// What the name of a kernel's section begins with.
+/// Prefix of the name of a kernel's section.
 pub(super) const CODE_OF: &str = ".text.";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which machine instructions a kernel consists of: opcodes in its code, counted.
+//! Machine instructions of a kernel: opcodes in its code, counted.
 //!
 //! NVIDIA's disassembler knows the names. It takes a fifth of a second to start, more than most kernels take to
 //! compile. So it is asked only for code with an instruction not met before. The bits that select an instruction are
@@ -39,7 +39,7 @@ impl Disassembler {
         }
     }
 
-    /// Instructions of each kernel of a cubin by opcode; nothing where there is no disassembler, or it fails.
+    /// Instructions of each kernel of a cubin by opcode. Empty if there is no disassembler, or if it fails.
     pub fn instructions(&self, cubin: &[u8]) -> BTreeMap<String, Counts> {
         let code = cubin::code(cubin);
         let known = |names: &Names| {
@@ -82,12 +82,13 @@ impl Disassembler {
     }
 }
 
-/// Names of instructions by the bits that select them; none where the same bits had two names, so that they tell nothing.
+/// Names of instructions by the bits that select them. `None` if the same bits had two names, which makes them
+/// ambiguous.
 #[derive(Debug, Default)]
 struct Names(BTreeMap<u16, Option<String>>);
 
 impl Names {
-    /// Counts the instructions of a kernel's code; none if one of them is not known.
+    /// Counts the instructions of a kernel's code. `None` if one of them is not known.
     fn count(&self, code: &[u8]) -> Option<Counts> {
         let mut by_bits: BTreeMap<u16, u64> = BTreeMap::new();
         for instruction in code.chunks_exact(INSTRUCTION_BYTES) {

@@ -140,7 +140,7 @@ impl EventTimer {
         self.time(0, &mut || {});
     }
 
-    /// What the events are made with.
+    /// The runtime that the events are made with.
     pub fn runtime(&self) -> Runtime {
         self.runtime
     }
@@ -221,7 +221,7 @@ struct Scratch {
     runtime: Runtime,
     memory: *mut c_void,
     bytes: usize,
-    /// What it is filled with next.
+    /// The value of the next fill.
     value: c_int,
 }
 

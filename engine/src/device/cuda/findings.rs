@@ -1,6 +1,6 @@
-//! What `doctor` says of GPUs: the driver, NVML, the compiler.
+//! Findings of `doctor` about GPUs: the driver, NVML, the compiler.
 //!
-//! A missing GPU is no problem. A GPU that cannot be used, or not as well as it could, is one.
+//! A missing GPU is no fault. A GPU that cannot be used, or not fully, is one.
 
 use super::arch;
 use super::nvrtc::{self, HOW_TO_GET_IT, Toolkit, ToolkitMissing};
@@ -19,7 +19,7 @@ pub(super) fn of_machine() -> Vec<Finding> {
         .iter()
         .map(|gpu| match Nvml::of(&gpu.bus_id) {
             Ok(mut nvml) => Some(nvml.state()),
-            // What NVML says is the board's, and this is a part of it.
+            // NVML reports the whole board, and this is a part of it.
             Err(NoNvml::Slice) => Some(State::default()),
             Err(NoNvml::NotThere) => None,
         })
@@ -32,7 +32,7 @@ pub(super) fn of_machine() -> Vec<Finding> {
     ]
 }
 
-/// `states` are those of the driver's GPUs; none without NVML.
+/// `states` are those of the driver's GPUs; `None` without NVML.
 fn of_driver(driver: &Result<Driver, NoGpu>, states: Option<&[State]>) -> Finding {
     let driver = match driver {
         Ok(driver) => driver,

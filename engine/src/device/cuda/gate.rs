@@ -27,8 +27,8 @@ static OPENED: AtomicU64 = AtomicU64::new(0);
 /// Gates that opened because their time was up, since [`take_late`] was asked.
 static LATE: AtomicU64 = AtomicU64::new(0);
 
-/// How many gates opened before everything stood behind them, since this was asked: the times of those samples hold waits
-/// for the host.
+/// Number of gates since the last call that opened before all their work was queued. The times of these samples include
+/// waits for the host.
 pub(super) fn take_late() -> u64 {
     LATE.swap(0, Ordering::Relaxed)
 }
@@ -45,7 +45,7 @@ impl Gate {
         Gate { launch }
     }
 
-    /// Holds back all that is started from now on, until the answer is dropped or [`LONGEST`] is over.
+    /// Holds back all work that starts from now on, until the answer is dropped or [`LONGEST`] is over.
     ///
     /// # Errors
     /// CUDA's.
@@ -71,7 +71,7 @@ impl Drop for Closed {
     }
 }
 
-/// What the stream waits for: that the gate of this number is opened, or that its time is up.
+/// A callback that the stream waits for. It returns when the gate of this number opens, or when its time is up.
 unsafe extern "C" fn wait_for(number: *mut c_void) {
     let begun = Instant::now();
     while OPENED.load(Ordering::Acquire) < number as u64 {

@@ -85,7 +85,7 @@ impl DevicePlan for Cuda {
     }
 
     fn remote_cache_states(&self) -> &'static [CacheState] {
-        // What TVM's servers flush is the processor's cache.
+        // TVM's servers flush the processor's cache only.
         &[CacheState::Hot]
     }
 
@@ -247,7 +247,7 @@ fn runs_on(wanted: u32, gpu: u32) -> bool {
     wanted / 10 == gpu / 10 && wanted <= gpu
 }
 
-/// Checks that a GPU runs code for a target: that of its own generation, from its own step on.
+/// Checks that a GPU can run a target's code: it must be of the same generation, and not older within it.
 fn check_arch(target: &Target, gpu: &driver::Gpu) -> Result<(), (String, &'static str)> {
     let is_unknown = arch::named(&gpu.arch()).is_none();
     let wanted = target.value(target::ARCH);

@@ -12,10 +12,10 @@ use super::arch::{Arch, REGISTERS, WARP};
 const REGISTER_UNIT: u64 = 256;
 /// Register files of a multiprocessor.
 const REGISTER_FILES: u64 = 4;
-/// Most registers of a thread.
+/// Maximum number of registers of a thread.
 const REGISTERS_PER_THREAD: u64 = 255;
 
-/// What a kernel asks of a multiprocessor.
+/// The resources of a multiprocessor that a kernel needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Demand {
     /// Threads of a block.
@@ -26,14 +26,14 @@ pub(super) struct Demand {
     pub shared_bytes: u64,
 }
 
-/// How far a kernel fills a multiprocessor.
+/// Occupancy of a multiprocessor by a kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Occupancy {
     /// Blocks that fit; 0 for a kernel that cannot be started.
     pub blocks: u64,
     /// Warps of those blocks over the warps that the multiprocessor can hold: a warp that is not full takes a whole one.
     pub share: f64,
-    /// What allows no more blocks.
+    /// The resources that allow no more blocks.
     pub limiters: Vec<&'static str>,
 }
 

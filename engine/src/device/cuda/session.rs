@@ -25,19 +25,19 @@ use crate::nvidia::dynamic::Library;
 use crate::nvidia::nvml::{Nvml, State, Telemetry as _, Throttling};
 use crate::schedule::Templates;
 
-/// The device that is measured on.
+/// The device to measure on.
 const GPU: tvm_bridge::Device = tvm_bridge::Device::first(tvm_bridge::DeviceKind::Cuda);
 
-/// A worker that compiles for a GPU, and measures if it was opened to.
+/// A worker that compiles for a GPU, and measures if it was opened for that.
 pub(super) struct CudaSession {
     target: Target,
     compiler: Arc<dyn KernelCompiler>,
     clock: WallClock,
-    /// What measuring needs; none where kernels are compiled only.
+    /// The resources of a measurement. `None` if kernels are only compiled.
     gpu: Option<Gpu>,
 }
 
-/// What measuring needs.
+/// The resources of a measurement.
 struct Gpu {
     timer: EventTimer,
     flusher: Flusher,

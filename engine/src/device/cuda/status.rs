@@ -1,4 +1,4 @@
-//! What calls of CUDA's runtime return, and the stream that they work on.
+//! Status codes of CUDA's runtime, and the stream that its calls work on.
 
 use std::ffi::{c_int, c_void};
 
@@ -18,7 +18,7 @@ pub(super) struct CudaError {
     status: Status,
 }
 
-/// What an error is that kernels bring about (`cudaError_t` of the CUDA Runtime API), in brackets.
+/// A description of an error that kernels cause (`cudaError_t` of the CUDA Runtime API), in brackets.
 fn words(status: Status) -> &'static str {
     match status {
         2 => " (out of memory)",

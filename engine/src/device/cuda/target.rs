@@ -1,4 +1,4 @@
-//! CUDA targets: the architecture, and TVM's dictionary of what a block may use.
+//! CUDA targets: the architecture, and TVM's dictionary of a block's limits.
 
 use opdata::contract::Environment;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(super) fn elsewhere(dictionary: &Value) -> Result<TvmTarget> {
     TvmTarget::with_host(&device, &TvmTarget::new(&host)?)
 }
 
-/// The architecture of this machine's first GPU; without one, that of a generation whose code newer ones can be
+/// The architecture of this machine's first GPU. Without a GPU, that of a generation whose code newer ones can be
 /// compared with.
 fn default_arch() -> String {
     let own = driver::driver()

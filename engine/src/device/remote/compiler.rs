@@ -29,7 +29,7 @@ pub(super) struct RemoteCompiler {
 /// Machine code of a device's kernels from their source.
 ///
 /// # Errors
-/// The source is refused, or the device is none that has source.
+/// Fails if the source is refused, or if the device has no source.
 pub(super) fn machine_code(
     accelerator: Option<&Arc<dyn RemoteDevice>>,
     source: &str,
@@ -155,7 +155,7 @@ impl LoweredProgram for RemoteProgram<'_> {
         });
         Ok(CompiledKernel {
             kernel: Some(kernel),
-            // What the JIT takes on this machine, linking and uploading take here.
+            // Linking and uploading here take the place of the JIT on this machine.
             times: StageTimes { jit, ..times },
             device_kernels,
             simulation: None,

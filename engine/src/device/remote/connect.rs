@@ -9,7 +9,7 @@ use tvm_bridge::rpc::{self, Session};
 
 /// Longest wait for a free server. A worker has a minute for all of its setup.
 pub const WAIT: Duration = Duration::from_secs(45);
-/// How long a server keeps a session at most, seconds: a night of measuring.
+/// Maximum duration of a session on a server, seconds: a night of measurements.
 const SESSION_SECONDS: u64 = 24 * 3600;
 /// Pause before a tracker that is gone is looked for again.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -21,7 +21,7 @@ pub struct Server {
     pub session: Session,
     /// Host and port of the server.
     pub address: String,
-    /// Key and address that it was asked for by.
+    /// Key and address of the request.
     pub asked: String,
 }
 
@@ -36,11 +36,12 @@ impl Server {
     }
 }
 
-/// Connects to a free server, waiting for one for so long at most. What answers and is no server, or is lost at once, is tried
-/// again: a server or a tracker may be starting anew. Servers of `avoid` are taken only if there are no others.
+/// Connects to a free server, waiting for one up to the given time. If the peer is not a server, or the connection is
+/// lost at once, it tries again, because a server or a tracker may be restarting. Servers of `avoid` are taken only if
+/// there are no others.
 ///
 /// # Errors
-/// There is none, or it is lost at once.
+/// Fails if there is none, or if it is lost at once.
 pub fn connect(
     address: &RemoteAddress,
     avoid: &[String],
@@ -108,7 +109,7 @@ pub fn connect_once(
     }
 }
 
-/// What is said of a key that no server has.
+/// The message about a key that no server has.
 fn unknown_key<'a>(address: &RemoteAddress, keys: impl Iterator<Item = &'a str>) -> String {
     let keys: Vec<&str> = keys.collect();
     let known = match keys.is_empty() {
@@ -143,8 +144,8 @@ pub fn servers(address: &RemoteAddress) -> anyhow::Result<Queue> {
     }
 }
 
-/// How many servers of the key are free, one at least: others may be busy for hours. Servers whose session has just ended
-/// are waited for, a moment.
+/// Number of free servers of the key, at least one: others may be busy for hours. It waits a moment for servers whose
+/// session has just ended.
 ///
 /// # Errors
 /// As for [`servers`].

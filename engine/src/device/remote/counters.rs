@@ -19,7 +19,7 @@ pub(crate) const OPEN: &str = "opbench.counters.open";
 pub(crate) const START: &str = "opbench.counters.start";
 pub(crate) const STOP: &str = "opbench.counters.stop";
 
-/// What was opened.
+/// The open counters.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Offer {
     sources: Vec<Offered>,
@@ -105,7 +105,7 @@ impl CounterSource for RemoteSource {
 pub(crate) struct Served(RefCell<Vec<Box<dyn CounterSource>>>);
 
 impl Served {
-    /// Opens what a request names, in place of what was open.
+    /// Opens the counters that a request names, and closes the others.
     pub fn open(&self, asked: &str) -> String {
         let Ok(request) = serde_json::from_str::<CounterRequest>(asked) else {
             return String::new();

@@ -14,7 +14,7 @@ use super::compiler::Upload;
 const LANES: i64 = 16;
 /// Differences are multiplied by this before they are squared: squares of small ones would be zero.
 const MAGNIFIED: f32 = 1e20;
-/// Most elements of a tensor, which the loops do not depend on.
+/// Maximum number of elements of a tensor, for the analysis of the loops only.
 const MOST: i64 = 1 << 40;
 
 /// A kernel that adds up the squared differences of two tensors, on the processor there.
@@ -45,8 +45,8 @@ impl Equality {
         })
     }
 
-    /// Whether each of these is equal to its counterpart, element by element. Numbers that are none equal nothing; of other
-    /// types than `float32` it is not known, which is `false` too.
+    /// Whether each of these equals its counterpart, element by element. NaN equals nothing. Types other than `float32`
+    /// are not compared: the answer is `false`.
     ///
     /// # Errors
     /// The connection is lost.
@@ -67,7 +67,7 @@ impl Equality {
                 self.sums.clone(),
             ];
             self.kernel.bind(&arguments).call()?;
-            // A sum that is no number, or infinite, is of tensors that differ.
+            // A sum that is NaN or infinite comes from tensors that differ.
             if self
                 .sums
                 .bytes()?
@@ -91,8 +91,8 @@ impl Equality {
     }
 }
 
-/// `sums[lane] = Σ ((found − known) × MAGNIFIED)²` over the elements of a lane, and over those behind the last whole vector
-/// in the first one.
+/// `sums[lane] = Σ ((found − known) × MAGNIFIED)²` over the elements of a lane. The elements after the last whole
+/// vector are added to the first lane.
 fn differences() -> Result<PrimFunc> {
     let [found, known] = ["found", "known"].map(|name| Buffer::new(name, &[MOST]));
     let (found, known) = (found?, known?);

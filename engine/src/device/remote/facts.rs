@@ -1,4 +1,4 @@
-//! What the machine of a server is: by its own word where `opcollect serve-device` serves, else unknown.
+//! Facts about the machine of a server: from `opcollect serve-device`, or else unknown.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::ENVIRONMENT;
 use super::connect::{Server, WAIT, connect_once, servers};
 
 /// The environment of a server's machine. Of a stock server only its address is known, and that it is another machine
-/// than this one. The fingerprint is of the key and the address that it was asked for by.
+/// than this one. The fingerprint is a hash of the key and the address of the request.
 pub fn of_server(server: &Server) -> Environment {
     let said = server.session.tell(ENVIRONMENT, "");
     let own = said.and_then(|text| serde_json::from_str::<Environment>(&text).ok());

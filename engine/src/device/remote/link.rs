@@ -5,13 +5,13 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-/// Names under which LLVM's linker is looked for, before that of the Rust tool chain.
+/// Names of LLVM's linker, which are tried before that of the Rust tool chain.
 const NAMES: [&str; 2] = ["ld.lld", "lld"];
 
 /// LLVM's linker: on the path, else that of the Rust tool chain.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is none.
 pub fn find_linker() -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path)

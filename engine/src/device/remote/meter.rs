@@ -12,22 +12,22 @@ use tvm_bridge::rpc::{Repetition, Timed};
 
 use crate::measure::Timer;
 
-/// What is to be done at a call.
+/// What a call does.
 #[derive(Debug, Clone)]
 enum Mode {
     /// Run once, untimed.
     Run,
     /// Ask for the time of calls.
     Time(Repetition),
-    /// It was asked for: nothing.
+    /// Timed on request; the times wait here.
     Timed(Vec<Duration>),
 }
 
-/// Samples that one message asks for. Up to three of the last message may be left over, so a larger number wastes more than
-/// it saves.
+/// Number of samples that one message requests. Up to three of the last message may be unused, so a larger number
+/// wastes more than it saves.
 const SAMPLES_A_MESSAGE: u32 = 4;
 
-/// What kernels and their timer share.
+/// State that kernels share with their timer.
 #[derive(Debug, Clone)]
 pub(super) struct Meter(Arc<Mutex<Mode>>);
 

@@ -37,7 +37,7 @@ pub(super) trait RemoteDevice: Send + Sync {
     /// It does not.
     fn check(&self, device: Device) -> anyhow::Result<()>;
 
-    /// Machine code from the source of kernels, and a description of them if they are those of one program.
+    /// Compiles the source of kernels to machine code, with a description of them if they are those of one program.
     ///
     /// # Errors
     /// The source is refused.
@@ -54,22 +54,22 @@ pub(super) trait RemoteDevice: Send + Sync {
     fn reference(&self) -> tvm_bridge::Result<(PrimFunc, Vec<Tensor>)>;
 }
 
-/// What is measured on another machine.
+/// A device on another machine.
 pub(super) struct DeviceThere {
-    /// What kernels are compiled for.
+    /// The target that kernels are compiled for.
     pub target: Target,
     /// How TVM calls the device.
     pub kind: DeviceKind,
     /// Makes its schedule templates.
     pub templates: Box<dyn Fn() -> Box<dyn Templates>>,
-    /// None where the processor itself is measured on.
+    /// `None` if kernels run on the processor itself.
     pub accelerator: Option<Arc<dyn RemoteDevice>>,
 }
 
 /// Opens a session on a free server of `address`.
 ///
 /// # Errors
-/// No server can be had, it does not serve this device, or there is no linker.
+/// Fails if there is no free server, if it does not serve this device, or if there is no linker.
 pub(super) fn open(
     address: &RemoteAddress,
     device: DeviceThere,

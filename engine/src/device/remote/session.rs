@@ -26,7 +26,7 @@ use crate::schedule::Templates;
 /// A worker that measures on another machine.
 pub(super) struct RemoteSession {
     there: DeviceThere,
-    /// What the outputs that are compared with are computed by.
+    /// The target of the kernels that compute expected outputs.
     host: Target,
     device: Device,
     upload: Arc<Upload>,
@@ -35,7 +35,7 @@ pub(super) struct RemoteSession {
     flusher: FlushedThere,
     /// None on an accelerator.
     equality: Option<Rc<Equality>>,
-    /// How many threads the server uses since the last setting: setting them takes several messages.
+    /// Number of threads that the server has been set to, which takes several messages.
     threads: Cell<Option<u32>>,
 }
 

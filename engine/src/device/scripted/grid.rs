@@ -32,7 +32,7 @@ pub(super) struct Grid {
     pub style: Style,
 }
 
-/// What is done with a piece.
+/// The work on a piece.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Style {

@@ -35,7 +35,7 @@ impl ScriptedSession {
     }
 }
 
-/// What a call of a kernel takes: less with larger pieces, with the clock at `high` and with more threads.
+/// Time of a call of a kernel: less with larger pieces, with the clock at `high` and with more threads.
 fn time_ns(kernel: Kernel<'_>, at: &Conditions) -> u64 {
     let grid = Grid::of(kernel.choice).ok();
     let grain = grid.map_or(1, |g| g.grain.max(1) as u64);

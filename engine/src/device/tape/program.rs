@@ -8,7 +8,7 @@ use tvm_bridge::{IrModule, KernelModule};
 
 use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Program};
 
-/// Tapes of compiled kernels, by function: what a session times them by.
+/// Tapes of compiled kernels, by function: a session computes times from them.
 pub(super) type Tapes = Arc<Mutex<HashMap<String, u64>>>;
 
 /// Lowers to tapes, and lets the host compile what is run.

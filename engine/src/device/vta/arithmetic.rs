@@ -1,8 +1,8 @@
 //! An operator in int8 with power-of-two scales: the same numbers by VTA's instructions and by plain loops.
 //!
-//! Data, weights and result each have a scale `2^-e`. The exponents are the largest for which nothing overflows in the
-//! tensors of calibration: those of the first call, and of each call while [`Known::calibrating`]. Later values that do not
-//! fit are clipped.
+//! Data, weights and result each have a scale `2^-e`. The exponents are the largest without overflow in the calibration
+//! tensors: those of the first call, and of each call while [`Known::calibrating`]. Later values that do not fit are
+//! clipped.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(super) enum Quantisation {
     Own { own_scales: OwnScales, shift: i16 },
 }
 
-/// What became of a quantised model's own scales.
+/// Whether a quantised model's own scales are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(super) enum OwnScales {
     #[serde(rename = "kept")]
@@ -65,7 +65,7 @@ pub(super) struct Quantised {
     pub offload: Arc<Offload>,
     pub scales: SharedScales,
     pub by: By,
-    /// What the processor does with the result.
+    /// The kernel that the processor runs on the result.
     pub rest: Option<Kernel>,
     /// Says whether the call is one of calibration.
     pub known: Arc<Known>,

@@ -11,10 +11,10 @@ use vtasim::Workload;
 
 use super::operator::{Axis, Function, Offload, Refusal, data_layout, layout, symmetric_padding};
 
-/// The value that stands for zero in data that were moved into unsigned bytes.
+/// The value that represents zero in data that were shifted to unsigned bytes.
 pub(super) const MOVED_ZERO: i32 = 128;
 
-/// What a product of bytes needs beyond its workload.
+/// Attributes of a product of bytes, besides its workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bytes {
     /// Places of the parameters of `round((sum + correction) * factor + offset) + zero`, each one value or one a filter.
@@ -95,7 +95,7 @@ pub(super) fn offload(f: &Function, at: usize) -> Result<Offload, Refusal> {
     })
 }
 
-/// What each iterator of a product of bytes counts: channels are in blocks of as many as a dot product takes.
+/// The axis of each iterator of a product of bytes: channels are in blocks of the length of a dot product.
 fn roles(product: &BlockInfo, written: &Access) -> Result<BTreeMap<usize, Axis>, Refusal> {
     let spatial: Option<Vec<usize>> = written.indices.iter().map(|i| i.plain()).collect();
     let spatial = spatial.ok_or("its output is not written element by element")?;
@@ -121,8 +121,8 @@ fn roles(product: &BlockInfo, written: &Access) -> Result<BTreeMap<usize, Axis>,
     Ok(spatial.into_iter().chain(reduction).zip(axes).collect())
 }
 
-/// What the first block reads, and its padding, if it moves data into unsigned bytes in blocks of channels and pads them with
-/// zero.
+/// The access of the first block and its padding, if it shifts data to unsigned bytes in blocks of channels and pads
+/// them with zero.
 fn moved<'a>(
     first: &'a BlockInfo,
     value: &str,
@@ -173,7 +173,7 @@ fn moved<'a>(
     }
 }
 
-/// What the block behind the sums does, if that is one `requantize`.
+/// The rescaling in the block after the sums, if it is one `requantize`.
 fn requantise(
     f: &Function,
     sums: &str,

@@ -22,17 +22,17 @@ pub(super) enum Chip {
     There(Session),
 }
 
-/// A program and the build that it runs on.
+/// A program and the profile that it runs on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
     profile: Profile,
     program: Program,
-    /// The tensors; none where only the time is asked for.
+    /// The tensors. `None` if only the time is requested.
     dram: Option<Dram>,
 }
 
 impl Chip {
-    /// How long a program takes.
+    /// The simulated time of a program.
     ///
     /// # Errors
     /// The hardware would not do it, or the connection is lost.
@@ -84,7 +84,7 @@ fn ask<T: for<'a> Deserialize<'a>>(
     said
 }
 
-/// What a session says to clients.
+/// The messages of a session to its clients.
 pub(super) fn answers() -> Vec<Answer> {
     fn answer<T: Serialize>(
         name: &'static str,

@@ -20,7 +20,7 @@ use crate::device::{
     SimulatedRun, Simulation,
 };
 
-/// What is known of operators, shared between the compiler and the session.
+/// Facts about operators, shared between the compiler and the session.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// The scales of operators, by symbol: all schedules of one have the same.
@@ -50,7 +50,7 @@ impl Known {
         }
     }
 
-    /// What was done for the whole model since this was asked last.
+    /// The approximation of the whole model since the last call.
     pub fn approximation(&self) -> Approximation {
         let layers = self
             .layers
@@ -75,7 +75,7 @@ impl Known {
     }
 }
 
-/// What of an operator is done on the CPU side, with a rescaling of its result.
+/// The parts of an operator that run on the CPU side, including a rescaling of its result.
 fn cpu_side(blocks: &[String], scales: Option<Quantisation>) -> Vec<String> {
     let rescaled = matches!(
         scales,

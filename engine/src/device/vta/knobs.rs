@@ -13,7 +13,7 @@ use crate::schedule::{
 };
 
 const NAME: &str = "vta";
-/// What precedes a knob's name in annotations.
+/// Prefix of a knob's name in annotations.
 const ANNOTATION: &str = "vta.";
 
 /// The tail of an operator as far as instructions depend on it; its constants are set when scales are known.
@@ -61,7 +61,7 @@ pub(super) fn choice_of(config: &Config) -> Choice {
     Choice::new(NAME, config)
 }
 
-/// The configuration that a scheduled function is annotated with; none where VTA does not run it.
+/// The configuration that a scheduled function is annotated with. `None` if it does not run on VTA.
 pub(super) fn annotated(function: &PrimFunc) -> Result<Option<Config>> {
     let script = function.script()?;
     let mut config = Config::ONES;
@@ -80,7 +80,7 @@ pub(super) fn annotated(function: &PrimFunc) -> Result<Option<Config>> {
     Ok(Some(config))
 }
 
-/// What a space is checked against.
+/// The sizes that a space is checked against.
 #[derive(Debug, Serialize, Deserialize)]
 struct Shape {
     workload: Workload,

@@ -1,4 +1,4 @@
-//! Which part of an operator VTA can do, read from its TensorIR.
+//! Finds the part of an operator that VTA can run, from its TensorIR.
 //!
 //! VTA does one convolution or dense layer without groups and dilation. It also does what follows it if that is a bias
 //! for each channel, a bound below or above, or a crop of channels. All further statements of the function are left to
@@ -12,7 +12,7 @@ use vtasim::Workload;
 
 use super::bytes::{self, Bytes};
 
-/// What a dimension of a tensor counts.
+/// The meaning of a tensor's dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Axis {
     Batch,
@@ -50,9 +50,9 @@ pub(super) struct Offload {
     pub bounds: [Option<f64>; 2],
     /// How the result lies in memory.
     pub output: Layout,
-    /// What the processor does with the result; none if it is the function's own output.
+    /// The processor's work on the result. `None` if the result is the function's own output.
     pub rest: Option<Rest>,
-    /// What it is besides, if it is a product of bytes.
+    /// Further attributes if it is a product of bytes.
     pub bytes: Option<Bytes>,
     /// Parameters of the function, the output last.
     pub parameters: usize,
@@ -375,7 +375,7 @@ fn bounds(value: &str, element: &str) -> Option<[Option<f64>; 2]> {
     Some(own)
 }
 
-/// What each iterator of a sum of products counts.
+/// The axis of each iterator of a sum of products.
 fn roles(product: &BlockInfo, written: &Access) -> Result<BTreeMap<usize, Axis>, Refusal> {
     let spatial: Option<Vec<usize>> = written.indices.iter().map(|i| i.plain()).collect();
     let spatial = spatial.ok_or("its output is not written element by element")?;
@@ -398,7 +398,7 @@ fn roles(product: &BlockInfo, written: &Access) -> Result<BTreeMap<usize, Axis>,
     Ok(pairs.map(|(iter, axis)| (iter, *axis)).collect())
 }
 
-/// What the dimensions of the output or of the weights count.
+/// The axes of the dimensions of the output or the weights.
 pub(super) fn layout(access: &Access, roles: &BTreeMap<usize, Axis>) -> Result<Layout, Refusal> {
     let other = || {
         format!(
@@ -442,7 +442,7 @@ pub(super) fn layout(access: &Access, roles: &BTreeMap<usize, Axis>) -> Result<L
     }
 }
 
-/// The strides, and what the dimensions of the data count.
+/// The strides, and the axes of the dimensions of the data.
 pub(super) fn data_layout(
     data: &Access,
     product: &BlockInfo,
@@ -495,7 +495,7 @@ pub(super) fn data_layout(
 /// The padding that a block does, the parameter that it reads, and that one's shape.
 type Padded = ([u64; 2], Option<usize>, Vec<i64>);
 
-/// What the first block pads, if that is all that comes before the product.
+/// The padding of the first block, if that alone precedes the product.
 fn padded(f: &Function, data: &Access) -> Result<Padded, Refusal> {
     let pad = &f.blocks[0];
     let ([read], [written]) = (&pad.reads[..], &pad.writes[..]) else {
@@ -518,7 +518,7 @@ fn padded(f: &Function, data: &Access) -> Result<Padded, Refusal> {
     Ok((padding, f.parameter(&read.buffer), read.shape.clone()))
 }
 
-/// What a block pads rows and columns by, if that is the same on both sides; `value` is what it assigns.
+/// The padding of rows and columns by a block, if both sides are equal; `value` is the value it assigns.
 pub(super) fn symmetric_padding(
     value: &str,
     from: [i64; 2],

@@ -24,7 +24,7 @@ use crate::schedule::Templates;
 pub(super) struct VtaSession {
     profile: Arc<Profile>,
     chip: Chip,
-    /// The server that programs run on, if they run on one.
+    /// The server that programs run on, if there is one.
     server: Option<Server>,
     target: Target,
     known: Arc<Known>,
@@ -116,7 +116,7 @@ impl Session for VtaSession {
 
     fn calibrate(&self, on: bool) -> bool {
         self.known.calibrating.store(on, Ordering::Relaxed);
-        // What calibration took is of no run.
+        // The time of the calibration belongs to no run.
         self.known.model_ns.store(0, Ordering::Relaxed);
         true
     }

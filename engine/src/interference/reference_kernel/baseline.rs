@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 /// Share of the readings that are faster than the usual one: the very fastest are luck, not the machine's usual state. Not
 /// many more, for on a busy host several threads are quiet at once in a few of a hundred readings.
 const FASTER_SHARE: f64 = 0.02;
-/// Most readings kept; beyond them the usual time is settled.
+/// Maximum number of readings; with so many the baseline is final.
 const MOST_READINGS: usize = 1024;
 
-/// Times of the work, ns: those of the thread that took longest.
+/// Times of the reference kernel, ns: those of the slowest thread.
 ///
-/// The two parts belong together. Threads that share a core hand over in a third of the time of separate cores, and
-/// multiply in twice the time (2.2 and 178 instead of 7.3 and 89 µs on an EPYC).
+/// Both parts are needed. Two hyper-threads of a core hand over in a third of the time of separate cores, and multiply
+/// in twice the time (2.2 and 178 instead of 7.3 and 89 µs on an EPYC).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ReferenceTimes {
     pub products: f64,
-    /// 0 on one thread, which hands nothing over.
+    /// Time of the handover; 0 on one thread.
     pub handover: f64,
 }
 
@@ -39,7 +39,7 @@ impl ReferenceTimes {
 pub(super) struct Baseline {
     /// Readings so far, the fastest first.
     readings: BTreeMap<usize, Vec<ReferenceTimes>>,
-    /// What was usual in earlier processes.
+    /// Baselines of earlier processes.
     earlier: BTreeMap<usize, ReferenceTimes>,
 }
 

@@ -14,7 +14,7 @@ use crate::env::{Cores, Root, cpu_name};
 
 /// Processes remembered.
 const MOST_PROCESSES: usize = 64;
-/// What is older does not count: a machine may be moved, or throttled for good.
+/// Older readings are ignored: a machine may be moved, or throttled for good.
 const LIFETIME_MS: i64 = 24 * 3600 * 1000;
 /// Share of the processes that found a faster time than the one that counts: the very fastest had luck.
 const FASTER_SHARE: f64 = 0.1;
@@ -38,7 +38,7 @@ impl Usual {
     }
 }
 
-/// What a process found.
+/// The readings of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Found {
     /// The machine and the build of the program: others take other times for the same work.
@@ -77,7 +77,7 @@ impl Kept {
         }
     }
 
-    /// About the fastest of what processes found lately, by number of threads.
+    /// Nearly the fastest of the processes' recent readings, by number of threads.
     pub fn usual(&self) -> BTreeMap<usize, ReferenceTimes> {
         let mut by_threads: BTreeMap<usize, Vec<ReferenceTimes>> = BTreeMap::new();
         let own = self.read().into_iter().filter(|found| found.by == self.by);
@@ -110,13 +110,13 @@ impl Kept {
         });
         all.drain(..all.len().saturating_sub(MOST_PROCESSES));
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(&all)) {
-            // See the type's comment; without the folder, there is no file.
+            // See the type's comment; without the folder there is no file.
             let _ = std::fs::create_dir_all(folder);
             let _ = write_atomically(path, text.as_bytes());
         }
     }
 
-    /// What was kept and is not too old, the oldest first.
+    /// The stored readings that are not too old, the oldest first.
     fn read(&self) -> Vec<Found> {
         let text = self.path.as_ref().and_then(|path| read_text(path).ok());
         let mut all: Vec<Found> = text

@@ -38,7 +38,7 @@ const WAKING_READINGS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Readings before the first pause.
 const AT_ONCE: usize = 4;
-/// Most readings that wait for a quiet moment.
+/// Maximum number of readings while waiting for the end of interference.
 const MOST_WAITS: usize = 10;
 /// After this many readings on a number of threads the usual times are kept for other processes.
 const KEPT_AFTER: [usize; 4] = [FIRST_READINGS, 60, 250, 1000];
@@ -49,7 +49,7 @@ const MOST_SLOWDOWN: f64 = 1.5;
 /// The reference kernel with its baselines.
 #[derive(Debug)]
 pub(crate) struct ReferenceKernel {
-    /// What each thread works on.
+    /// The data of each thread.
     work: Vec<Mutex<Box<Work>>>,
     /// Threads that have a core each.
     cores: usize,

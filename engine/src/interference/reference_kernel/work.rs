@@ -1,4 +1,4 @@
-//! What a thread of the reference kernel does.
+//! The work of one thread of the reference kernel.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,12 +11,13 @@ const SIDE: usize = 48;
 const ROWS: usize = 4;
 /// Products in one run, about 100 µs in all.
 const PRODUCTS: usize = 6;
-/// Cache lines that are handed over, a power of two. Read over a slow way, they take as long as the products.
+/// Cache lines that are handed over, a power of two. Over a slow interconnect, reading them takes as long as the
+/// products.
 const LINES: usize = 512;
 /// Words in a cache line.
 const LINE: usize = LINE_BYTES / size_of::<usize>();
 
-/// Two matrices and their product, and what another thread reads.
+/// Two matrices and their product, and the lines that another thread reads.
 #[derive(Debug)]
 pub(super) struct Work {
     left: [[f32; SIDE]; SIDE],
@@ -46,7 +47,7 @@ impl Work {
         elapsed_ns(start)
     }
 
-    /// Writes what is handed over, so that it lies in the cache of this thread's core.
+    /// Writes the lines to be handed over, so that they are in the cache of this thread's core.
     pub fn write(&mut self) {
         for (number, line) in black_box(&mut self.handed).iter_mut().enumerate() {
             line[0] = next(number);

@@ -1,4 +1,4 @@
-//! A kernel's assembly taken apart: blocks between labels, the loops that they lie in, and what an instruction does.
+//! Parses a kernel's assembly: blocks between labels, the loops around them, and the effect of an instruction.
 //!
 //! Loops are the lines between a label and a later jump back to it. The hottest block is the one with most arithmetic,
 //! or without any the one with most memory accesses. Each level of loops counts for [`PASSES`] passes, because no
@@ -26,7 +26,7 @@ pub(super) struct Instruction<'a> {
 pub(super) struct Hottest<'a> {
     /// The block: straight code between two labels.
     pub block: Vec<Instruction<'a>>,
-    /// The innermost loop around it; none for straight code.
+    /// The innermost loop around it. `None` for straight code.
     pub inner_loop: Option<Vec<Instruction<'a>>>,
 }
 
@@ -36,7 +36,7 @@ struct Block {
     to: usize,
 }
 
-/// What an instruction does, by its text.
+/// The effect of an instruction, from its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Effect {
     /// It works on several lanes at once.
@@ -62,7 +62,7 @@ pub(super) fn assembly(program: &Program<'_>) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The part of a kernel where most of its time must go; none if nothing reads, writes or calculates.
+/// The part of a kernel that must take most of its time. `None` if nothing reads, writes or calculates.
 pub(super) fn hottest(assembly: &str) -> Option<Hottest<'_>> {
     let mut instructions: Vec<Instruction<'_>> = Vec::new();
     // Labels with the place of the instruction behind them, in ascending order.
@@ -158,7 +158,7 @@ impl<'a> Instruction<'a> {
         last.filter(|word| is_jump && word.starts_with('.'))
     }
 
-    /// What it does.
+    /// Its effect.
     pub fn effect(&self) -> Effect {
         let mnemonic = self.mnemonic();
         let operands = operands(self.text);
@@ -222,7 +222,7 @@ fn moves(mnemonic: &str) -> bool {
     NAMES.iter().any(|moving| name.starts_with(moving)) || name.starts_with("pmov")
 }
 
-/// Lanes of 4 bytes (8 in double precision) that it works on; none for what works on one value.
+/// Number of lanes of 4 bytes (8 in double precision). `None` for an instruction on one value.
 fn lanes(mnemonic: &str, operands: &[&str]) -> Option<u32> {
     let name = mnemonic.strip_prefix('v').unwrap_or(mnemonic);
     let single = ["ss", "sd", "sh"].iter().any(|end| name.ends_with(end));

@@ -15,7 +15,7 @@ pub(super) struct Code;
 
 const NAME: &str = "code";
 
-/// A counter's name, its unit, and what of an instruction it counts.
+/// A counter's name, its unit, and its count for an instruction.
 type Event = (&'static str, &'static str, fn(Effect) -> u32);
 
 /// Counters: of one pass through the loop.
@@ -127,7 +127,7 @@ impl Simulator for Reader {
     }
 }
 
-/// What the instructions of the innermost loop do.
+/// The effects of the innermost loop's instructions.
 fn inner_loop(assembly: &str) -> Option<Vec<Effect>> {
     let found = hottest(assembly)?;
     let all = found.inner_loop.unwrap_or(found.block);

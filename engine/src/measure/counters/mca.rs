@@ -1,8 +1,8 @@
 //! `mca`: LLVM's machine code analyser on the kernel's hottest block. It is a static estimate: every load hits the
 //! first cache, every branch is predicted, and the block is repeated a hundred times.
 //!
-//! Which block that is follows from the kernel's assembly ([`super::assembly`]). `llvm-mca` must know the processor that the
-//! kernel was compiled for; it is not asked about another one.
+//! The block comes from the kernel's assembly ([`super::assembly`]). `llvm-mca` must know the processor that the kernel
+//! was compiled for; it is never run for another one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn analyser() -> Result<PathBuf, CounterError> {
     find_program(&names).ok_or_else(|| problem("llvm-mca is not installed", INSTALL))
 }
 
-/// The newest analyser, if it knows this machine's processor, and what it is in a few words.
+/// The newest analyser, if it knows this machine's processor, with a description in a few words.
 fn fit_for_this_machine() -> Result<String, CounterError> {
     let tool = analyser()?;
     let cpu = tvm_bridge::target::host_cpu()
@@ -144,7 +144,7 @@ fn value(report: &Value, name: &str) -> Option<f64> {
         "busiest-port-cycles" => {
             let usage = region["ResourcePressureView"]["ResourcePressureInfo"].as_array()?;
             let instructions = region["Instructions"].as_array()?.len() as u64;
-            // The place behind the last instruction stands for the whole block.
+            // The index after the last instruction means the whole block.
             let whole = usage
                 .iter()
                 .filter(|u| u["InstructionIndex"] == instructions);

@@ -85,7 +85,7 @@ pub struct CounterError {
     pub subject: String,
     /// Why, in one line.
     pub reason: String,
-    /// What to do about it.
+    /// How to mend it.
     pub next: String,
 }
 
@@ -104,7 +104,7 @@ impl CounterError {
     }
 }
 
-/// What a counter says of the time between start and stop.
+/// A counter's reading for the time between start and stop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reading {
     /// It counted.
@@ -132,7 +132,7 @@ impl Reading {
 pub trait CounterSource {
     /// Its name, e.g. `perf`.
     fn name(&self) -> &str;
-    /// The counters that it reads, in the order of what [`CounterSource::stop`] returns.
+    /// Its counters, in the order of the results of [`CounterSource::stop`].
     fn counters(&self) -> &[Counter];
     /// Begins to count.
     ///
@@ -150,10 +150,10 @@ pub trait CounterSource {
     }
 }
 
-/// What became of one counter at one point.
+/// The result of one counter at one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Count {
-    /// The source that it is of.
+    /// The counter's source.
     pub source: String,
     /// The counter.
     pub counter: Counter,
@@ -168,17 +168,17 @@ impl Count {
     }
 }
 
-/// What was counted at one point.
+/// All counts of one point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Every counter that was asked for.
+    /// Every requested counter.
     pub counts: Vec<Count>,
-    /// Median time of a call with counting over that without, in calls that took turns; none where nothing was read
-    /// around calls.
+    /// Median time of a call with counting over that without, in alternating calls. `None` if nothing was read around
+    /// calls.
     #[serde(default)]
     pub overhead_ratio: Option<f64>,
-    /// Least share of the time that a counter held its register: below 1 where there were fewer registers than
-    /// counters, and counts were scaled up.
+    /// Smallest share of the time that a counter had a register. It is below 1 if there were fewer registers than
+    /// counters; counts were then scaled up.
     #[serde(default)]
     pub running_share: Option<f64>,
     /// The processor that the kernel was compiled for where a simulator ran it.
@@ -192,32 +192,32 @@ pub struct Program<'a> {
     pub name: String,
     /// Its scheduled module.
     pub module: &'a IrModule,
-    /// What it was compiled for.
+    /// The target that it was compiled for.
     pub target: &'a Target,
     /// Its arguments, outputs last.
     pub arguments: &'a [Argument],
     /// Seed of their data.
     pub seed: u64,
-    /// What a call takes on one thread, at most.
+    /// Maximum time of a call on one thread.
     pub one_thread: Duration,
     /// Where files are kept, if they are.
     pub keep: Option<&'a Path>,
 }
 
-/// What a simulator says of a program.
+/// A simulator's results for a program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
     /// Its counts.
     pub counts: Vec<Count>,
-    /// The processor that the program was compiled for, if it was compiled anew.
+    /// The processor that the program was compiled for, if it was compiled again.
     pub cpu: Option<String>,
 }
 
-/// What counts by running or reading a program somewhere else.
+/// Counts by running or analysing a program elsewhere.
 pub trait Simulator {
     /// Its name, e.g. `callgrind`.
     fn name(&self) -> &str;
-    /// What it counts.
+    /// Its counters.
     fn counters(&self) -> &[Counter];
     /// Counts a program.
     ///
@@ -233,7 +233,7 @@ pub struct Opened {
     pub meters: Vec<Box<dyn CounterSource>>,
     /// Simulators and analysers.
     pub simulators: Vec<Box<dyn Simulator>>,
-    /// What was asked for and cannot be counted here.
+    /// Requested counters that are not available here.
     pub refused: Vec<Count>,
     /// Whether nobody named the sources: they then count only where that takes little time.
     pub is_automatic: bool,
@@ -247,7 +247,7 @@ pub struct CounterFact {
     pub counter: Counter,
     /// Whether `auto` counts it, or the source's name alone.
     pub usual: bool,
-    /// Why not, and what to do; none where it counts.
+    /// The reason and the remedy. `None` if it counts.
     pub problem: Option<CounterError>,
 }
 
@@ -260,12 +260,12 @@ pub enum Side {
     Device,
 }
 
-/// What a source offers on this machine.
+/// A source's counters on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Survey {
-    /// What it is here, in a few words, or why it is not there.
+    /// A description in a few words, or why the source is missing.
     pub state: Result<String, CounterError>,
-    /// Its counters; of a source with thousands of them those that TVM's users knew.
+    /// Its counters; of a source with thousands, those that TVM's profiler offered.
     pub counters: Vec<CounterFact>,
 }
 
@@ -291,7 +291,7 @@ impl Survey {
 pub trait SourceKind: Sync {
     /// Its name, as in `--counters NAME:EVENT`.
     fn name(&self) -> &'static str;
-    /// What it is, in a few words.
+    /// A description in a few words.
     fn title(&self) -> &'static str;
     /// Where the calls run that it counts.
     fn side(&self) -> Side {
@@ -299,14 +299,14 @@ pub trait SourceKind: Sync {
     }
     /// Whether `--counters auto` asks it.
     fn is_automatic(&self) -> bool;
-    /// What it offers here; adding *and* counting is tried, nothing is believed.
+    /// Its counters on this machine. Each one is opened *and* read to be sure.
     fn survey(&self) -> Survey;
     /// Whether an event counts here.
     ///
     /// # Errors
-    /// There is no such event, or it does not count, and what to do.
+    /// Fails if there is no such event or if it does not count, and says what to do.
     fn check(&self, event: &str) -> Result<(), CounterError>;
-    /// Opens counters for the threads that the process has now: `events`, or those that count here of its usual ones.
+    /// Opens counters for the threads that the process has now: `events`, or those of its default ones that count here.
     fn open(&self, events: &Selection) -> Opened;
 }
 
@@ -315,7 +315,7 @@ pub fn source(name: &str) -> Option<&'static dyn SourceKind> {
     SOURCES.iter().copied().find(|kind| kind.name() == name)
 }
 
-/// Opens all sources that a request names, of those that count calls on one side.
+/// Opens all requested sources that count calls on one side.
 pub fn open(request: &CounterRequest, side: Side) -> Opened {
     let mut all = Opened {
         is_automatic: *request == CounterRequest::Auto,
@@ -326,7 +326,7 @@ pub fn open(request: &CounterRequest, side: Side) -> Opened {
         let opened = kind.open(&events);
         all.meters.extend(opened.meters);
         all.simulators.extend(opened.simulators);
-        // `auto` asks for what counts here, and for nothing else.
+        // `auto` requests the counters available here, and no others.
         if *request != CounterRequest::Auto {
             all.refused.extend(opened.refused);
         }

@@ -1,8 +1,8 @@
 //! `nvml`: energy as an NVIDIA GPU meters it, of its whole board.
 //!
-//! The meter goes on in steps of 20 to 100 ms, by the GPU, so a batch of calls takes half a second. The reading
-//! includes the board's idle power. `nvmlDeviceGetTotalEnergyConsumption` of NVML's documentation: millijoules since
-//! the driver was loaded, from the Volta generation on.
+//! The GPU updates the meter every 20 to 100 ms, so a batch of calls takes half a second. The reading includes the
+//! board's idle power. It is `nvmlDeviceGetTotalEnergyConsumption` of NVML's documentation: millijoules since the
+//! driver was loaded, from the Volta generation on.
 
 use std::time::Duration;
 

@@ -15,15 +15,15 @@ use super::{Count, Counted, CounterError, CounterSource, Opened, Reading};
 use crate::measure::Timer;
 use crate::measure::sampling::{Caches, place, time_calls};
 
-/// Most time for the batches of one source.
+/// Maximum time for the batches of one source.
 const MOST_BUDGET: Duration = Duration::from_millis(20);
 /// Share of the time of a point's samples that the batches of one source may take as well: counting must not slow a sweep down.
 const BUDGET_SHARE: f64 = 0.1;
 /// A batch up to this long is counted whatever the budget.
 const SHORT_BATCH: Duration = Duration::from_millis(5);
-/// Most batches of one source.
+/// Maximum number of batches of one source.
 const MOST_ROUNDS: u128 = 10;
-/// Most calls in a batch that is made longer for a slow meter.
+/// Maximum number of calls in a batch that is extended for a slow meter.
 const MOST_CALLS: u128 = 100_000;
 
 /// How a point's calls are made.
@@ -32,7 +32,7 @@ pub struct Calls<'a, 'b> {
     pub timer: &'a mut dyn Timer,
     /// Calls in a batch.
     pub number: u32,
-    /// What a call takes without counting, by the samples.
+    /// Time of a call without counting, from the samples.
     pub typical: Duration,
     /// Time for the batches of one source, see [`budget`].
     pub budget: Duration,
@@ -45,7 +45,7 @@ pub fn budget(sampling: Duration) -> Duration {
     sampling.mul_f64(BUDGET_SHARE).min(MOST_BUDGET)
 }
 
-/// What one source gave.
+/// The result of one source.
 struct Pass {
     counts: Vec<Count>,
     /// Times of a call with and without counting, in nanoseconds.
@@ -141,7 +141,7 @@ fn pass<E: From<tvm_bridge::Error>>(
         without.push(calls.typical.as_nanos() as f64);
     }
     for round in 0..batch.rounds {
-        // Which one is first alternates, as the second finds the caches that the first one left.
+        // The order alternates, because the second batch finds the caches that the first one left.
         for counting in [round % 2 == 0, round % 2 != 0] {
             if !counting && !batch.paired {
                 continue;
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::measure::mock::{Exclusive, ScriptedCounter, ScriptedTimer};
 
-    /// What `meters` count in 40 ms each, and the calls made for it.
+    /// The counts of `meters` in 40 ms each, and the number of calls made for them.
     fn counted(meters: Vec<Box<dyn CounterSource>>, times: &[u64], number: u32) -> (Counted, u32) {
         counted_within(Duration::from_millis(40), meters, times, number)
     }

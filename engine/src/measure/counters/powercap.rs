@@ -24,12 +24,12 @@ const RESOLUTION: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Zone {
     energy: PathBuf,
-    /// What it counts to before it begins anew, in microjoules.
+    /// The meter's maximum before it starts again at 0, in microjoules.
     range_uj: u64,
     start_uj: u64,
 }
 
-/// The zones below a folder, by what they are of: `package`, `core`, `dram`, …
+/// The zones below a folder, by name: `package`, `core`, `dram`, …
 fn zones(folder: &Path) -> Result<BTreeMap<String, Vec<Zone>>, CounterError> {
     let none = || {
         CounterError::new(
@@ -87,7 +87,7 @@ fn read_uj(file: &Path) -> Result<u64, CounterError> {
     })
 }
 
-/// What a meter rose by, over its wrap if there was one.
+/// The increase of a meter, across its wrap if there was one.
 fn risen(zone: &Zone, now_uj: u64) -> Option<u64> {
     match now_uj >= zone.start_uj {
         true => Some(now_uj - zone.start_uj),

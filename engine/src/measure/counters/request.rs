@@ -1,6 +1,6 @@
-//! What `--counters` asks for: `auto`, `none`, or a list of sources and events.
+//! The value of `--counters`: `auto`, `none`, or a list of sources and events.
 //!
-//! An item is `source`, which stands for its usual events, or `source:event`. An item with a double colon is a native
+//! An item is `source`, which means its default events, or `source:event`. An item with a double colon is a native
 //! event of PAPI (`perf::PAGE-FAULTS`), as TVM's users wrote them.
 
 use std::fmt;
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{CounterError, SOURCES, Side, SourceKind, source};
 
-/// Name of the source that native events of PAPI are of.
+/// Name of the source for PAPI's native events.
 const PAPI: &str = "papi";
 
-/// What to count.
+/// The requested counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CounterRequest {
     /// Nothing.
     #[default]
     None,
-    /// What counts here, of the sources that cost next to nothing.
+    /// The counters available here, from the sources that cost almost nothing.
     Auto,
     /// These.
     Listed(Vec<CounterItem>),
@@ -33,11 +33,11 @@ pub enum CounterRequest {
 pub struct CounterItem {
     /// The source.
     source: String,
-    /// One event of it; its usual ones if there is none.
+    /// One of its events; its default ones if there is none.
     event: Option<String>,
 }
 
-/// Which events of a source.
+/// The requested events of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// Its usual ones, as far as they count here.
@@ -50,7 +50,7 @@ impl CounterRequest {
     /// Reads the values of `--counters`.
     ///
     /// # Errors
-    /// The first value that is none, and why.
+    /// Fails with the first value that is invalid, and says why.
     pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<CounterRequest, CounterError> {
         let alone = |text: &str| {
             CounterError::new(
@@ -87,7 +87,7 @@ impl CounterRequest {
     /// Checks that all events that are named count here.
     ///
     /// # Errors
-    /// The first that does not, and what to do.
+    /// Fails with the first one that does not count here, and says what to do.
     pub fn check(&self) -> Result<(), CounterError> {
         let CounterRequest::Listed(items) = self else {
             return Ok(());
@@ -109,10 +109,10 @@ impl CounterRequest {
     /// Checks that all sources that are named count calls on one side.
     ///
     /// # Errors
-    /// The first that does not, and those that do.
+    /// Fails with the first one that does not count there, and names those that do.
     pub fn check_side(&self, side: Side) -> Result<(), CounterError> {
         let mut kinds = self.sources().into_iter().map(|(kind, _)| kind);
-        // `auto` names none: it asks for those that count here.
+        // `auto` names no source: it requests those that count here.
         let wrong = kinds.find(|kind| kind.side() != side && *self != CounterRequest::Auto);
         let Some(other) = wrong else {
             return Ok(());
@@ -146,7 +146,8 @@ impl CounterRequest {
     }
 }
 
-/// What a list asks of a source; none if it does not name it. The name alone asks for more than one event does.
+/// The events that a list requests of a source. `None` if it does not name the source. The name alone requests all its
+/// default events.
 fn selection(items: &[CounterItem], source: &str) -> Option<Selection> {
     let mut events = Vec::new();
     let mut named = false;

@@ -1,4 +1,4 @@
-//! The runs of a profile in which calls are counted: each source in runs of its own, and never in those that are timed.
+//! The runs of a profile in which calls are counted: each source in runs of its own, and never in timed runs.
 //!
 //! A source is started when a call begins and read when it ends. A call inside another one interrupts it, so that every
 //! count is a call's own. What a source sees of its own start and stop is taken off: the least that it says of nothing.
@@ -75,7 +75,7 @@ impl Watch<'_> {
 /// Counts of one source.
 struct Tally {
     source: Box<dyn CounterSource>,
-    /// What the source says of nothing, for each counter.
+    /// The source's reading of an empty interval, for each counter.
     of_nothing: Vec<f64>,
     /// For each counter the sums of every call's readings, or why there are none.
     sums: Vec<Result<Vec<f64>, String>>,

@@ -1,8 +1,8 @@
 //! Profiling a whole model in the worker: a hook around the virtual machine's calls takes the time of each.
 //!
-//! What calls there are is looked at in one run ([`seen`]); in the runs that are kept the hook takes the time and nothing
-//! else. What watching costs is measured by runs of a machine that has no hooks and of the watched one, which take turns.
-//! Counters count in runs of their own ([`counts`]).
+//! One run records which calls there are ([`seen`]). In the runs that are kept the hook only takes the time. The
+//! overhead of watching is measured by alternating runs of an unwatched machine and of the watched one. Counters count
+//! in runs of their own ([`counts`]).
 
 mod counts;
 mod seen;
@@ -96,7 +96,7 @@ struct Watch<'a> {
     stamps: Rc<RefCell<Vec<u64>>>,
 }
 
-/// What times a run: ticks of this machine's clock, or the simulated time of a simulator.
+/// The clock of a run: ticks of this machine's clock, or the simulated time of a simulator.
 #[derive(Clone)]
 struct Clock {
     simulated: Option<SimulatedClock>,
@@ -131,7 +131,7 @@ impl Clock {
 }
 
 impl Watch<'_> {
-    /// One run in which everything is looked at.
+    /// One run in which everything is recorded.
     fn look(&self) -> anyhow::Result<Seen> {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let in_hook = Rc::clone(&seen);

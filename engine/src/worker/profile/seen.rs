@@ -1,4 +1,4 @@
-//! What one run of a model was seen to do: its calls, their tensors, and which call allocates and frees what.
+//! Record of one run of a model: its calls, their tensors, and which call allocates and frees them.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::protocol::{ProfiledArgument, ProfiledCall};
 const ALLOC_STORAGE: &str = "vm.builtin.alloc_storage";
 const ALLOC_TENSOR: &str = "vm.builtin.alloc_tensor";
 
-/// What one run was seen to do.
+/// Record of one run.
 #[derive(Default)]
 pub(super) struct Seen {
     pub seen: Vec<SeenCall>,
@@ -117,7 +117,7 @@ impl Seen {
                 }
             }
         }
-        // What nobody but its maker has used is what the model returns.
+        // Tensors that only their maker used are the model's results.
         for life in &mut lives {
             life.last = life.last.filter(|last| *last != life.first);
         }

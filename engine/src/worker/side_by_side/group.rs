@@ -22,7 +22,7 @@ use crate::schedule::ScheduleSpec;
 use crate::worker::arguments::compare_outputs;
 use crate::worker::shared::Shared;
 
-/// Least time of a batch of calls: the clock's own cost is below a hundredth of it.
+/// Minimum time of a batch of calls: the clock's own cost is below a hundredth of it.
 const BATCH: Duration = Duration::from_micros(20);
 /// Rounds in which operators run beside a stream of copies.
 const PROBES: u32 = 3;
@@ -30,10 +30,10 @@ const PROBES: u32 = 3;
 const STREAM_BYTES: usize = 64 << 20;
 /// Bytes that it copies at a time.
 const STRIPE: usize = 256 << 10;
-/// How many times as long calls on a shared processor are timed: the system's slices take milliseconds each.
+/// Factor on the timing of calls on a shared processor: the system's time slices take milliseconds each.
 const SLICES: u32 = 20;
 
-/// What is run again and again.
+/// An action that is repeated.
 type Action = Arc<dyn Fn() -> anyhow::Result<()> + Send + Sync>;
 
 /// An action that is timed.
@@ -113,7 +113,7 @@ impl SideBySide {
         })
     }
 
-    /// Each call with buffers of its own, and as many calls a batch as the clock needs.
+    /// Each call with buffers of its own, and enough calls a batch for the clock.
     fn copies(&mut self, shared: &Shared, members: &[GroupMember]) -> anyhow::Result<Vec<Looped>> {
         let mut looped = Vec::new();
         for member in members {
@@ -149,7 +149,7 @@ impl SideBySide {
     ///
     /// Another process may hold one lane during all that the others do; then all run again, twice as long each time.
     fn time(&mut self, calls: &[(Vec<usize>, Looped)], span: Duration) -> anyhow::Result<Vec<f64>> {
-        /// Most runs.
+        /// Maximum number of runs.
         const RUNS: u32 = 8;
         let counted = Counted::of(calls);
         let span = match counted {
@@ -259,8 +259,8 @@ impl Model {
     }
 }
 
-/// Copies one stripe after the other of a large buffer. How much an operator and the copies slow each other down
-/// predicts how it shares a machine with others (the bubble of Mars et al., "Bubble-Up", MICRO 2011).
+/// Copies one stripe after the other of a large buffer. The mutual slowdown of an operator and these copies predicts
+/// how it shares a machine with others (the bubble of Mars et al., "Bubble-Up", MICRO 2011).
 fn copying() -> Action {
     let half = STREAM_BYTES / 2;
     let buffer = Mutex::new((vec![1_u8; STREAM_BYTES], 0));
@@ -313,7 +313,7 @@ fn run_until(
     }
 }
 
-/// What counts of a lane's batches.
+/// The batches of a lane that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     /// Their median: each lane has processors of its own, and other processes are to disturb nothing.

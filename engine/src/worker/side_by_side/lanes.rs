@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use anyhow::{Context, anyhow};
 use tvm_bridge::threads::Pool;
 
-/// What a lane does.
+/// The work of a lane.
 pub(super) type Job = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
 
 /// A job, and where its result goes.

@@ -18,7 +18,7 @@ use super::trace::Source;
 /// Calls that are ready to run by a schedule.
 pub(super) struct Program {
     stages: Vec<Vec<PreparedLane>>,
-    /// What each model returns.
+    /// The results of each model.
     results: Vec<Vec<Tensor>>,
     /// Threads of the caller's pool.
     threads: usize,
@@ -26,7 +26,7 @@ pub(super) struct Program {
 
 /// Calls that run one after another.
 struct PreparedLane {
-    /// Number of its first processor among those of the program.
+    /// Index of its first processor among those of the program.
     first: usize,
     processors: Vec<usize>,
     calls: Arc<Vec<PreparedCall>>,
@@ -200,7 +200,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The tensor that a source stands for.
+    /// The tensor that a source refers to.
     fn read(&self, model: usize, source: &Source) -> anyhow::Result<Tensor> {
         Ok(match source {
             Source::Given(tensor) => tensor.clone(),
@@ -230,7 +230,7 @@ impl Memory {
     }
 }
 
-/// When each call runs: calls of a stage of one lane one after another, those of other stages all at once.
+/// When each call runs: calls of a lane within a stage one after another, stages in sequence.
 fn times(stages: &[Stage]) -> HashMap<CallRef, usize> {
     let mut time = HashMap::new();
     let mut now = 1;

@@ -14,7 +14,7 @@ use crate::worker::whole_model::LoadedModel;
 /// A model's calls in order.
 pub(super) struct Traced {
     pub calls: Vec<TracedCall>,
-    /// What the model returns.
+    /// The model's results.
     pub results: Vec<Source>,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct TracedCall {
     pub kernel: Option<Kernel>,
     /// Numbers of the calls whose results it reads, ascending.
     pub inputs: Vec<usize>,
-    /// Where the inputs come from.
+    /// The sources of its inputs.
     pub reads: Vec<Source>,
     /// Shape and type of each output.
     pub writes: Vec<(Vec<i64>, DType)>,
 }
 
-/// Where a tensor comes from.
+/// The source of a tensor.
 pub(super) enum Source {
     /// The model's own input, weight or constant.
     Given(Tensor),
@@ -66,7 +66,7 @@ impl Traced {
     /// Runs a model once and notes its calls.
     ///
     /// # Errors
-    /// The model cannot be watched, its calls are not those of its graph, or a kernel fails.
+    /// Fails if the model cannot be watched, if its calls are not those of its graph, or if a kernel fails.
     pub fn of(model: &LoadedModel) -> anyhow::Result<Traced> {
         let graph = &model.graph;
         let outputs: HashMap<&str, usize> = graph
@@ -144,7 +144,7 @@ impl Traced {
     }
 }
 
-/// The output that holds a tensor, the newest of those that were written to its memory; else the tensor is given.
+/// The newest output written to a tensor's memory. Without one, the tensor is an argument.
 fn source(tensor: &Tensor, written: &[(usize, usize, usize, usize)]) -> anyhow::Result<Source> {
     let (address, bytes) = place(tensor)?;
     let holds = |&&(first, length, ..): &&(usize, usize, usize, usize)| {
@@ -191,7 +191,7 @@ fn run_noting(
 /// Function and tensors of each call.
 type Seen = Vec<(String, Vec<Tensor>)>;
 
-/// The operators' calls of one run with their tensors, and what the model returned.
+/// The operators' calls of one run with their tensors, and the model's results.
 fn watch(model: &LoadedModel) -> anyhow::Result<(Seen, Vec<Tensor>)> {
     let seen: Rc<RefCell<Seen>> = Rc::default();
     let noted = Rc::clone(&seen);

@@ -9,12 +9,12 @@ use crate::measure::check::Comparison;
 use crate::protocol::Agreement;
 use crate::worker::shared::Shared;
 
-/// Seeded inputs that the ranges of quantised numbers are calibrated on, from the seed of the run on.
+/// Number of seeded inputs that calibrate the ranges of quantised numbers; their seeds begin at the run's.
 const CALIBRATED_ON: u64 = 4;
 /// Further seeded inputs, on which outputs are compared.
 const INPUTS: u64 = 4;
-/// Least cosine of outputs that count as those of the model. Rounding 20 layers to int8 leaves 0.99; a wrong layer leaves
-/// nothing. 2026-11-24, resnet-18, mobilenet and yolov3-tiny of the zoo.
+/// Minimum cosine of outputs that count as the model's. Rounding 20 layers to int8 leaves 0.99; after a wrong layer the
+/// outputs are unrelated. 2026-11-24, resnet-18, mobilenet and yolov3-tiny of the zoo.
 const LEAST_COSINE: f64 = 0.8;
 
 /// Runs the device's machine on the inputs of calibration, if the device quantises.
@@ -84,13 +84,13 @@ pub(super) fn of(
             _ => None,
         };
     }
-    // What these runs took is not of the run that was asked about.
+    // These runs do not count for the requested one.
     let _ = shared.session.approximation();
     Ok(agreement)
 }
 
 impl Agreement {
-    /// What the outputs were compared with, and how they agree.
+    /// The reference of the outputs, and their agreement with it.
     pub(super) fn checked_against(&self) -> String {
         let top1 = self.top1.map_or_else(String::new, |same| {
             format!(", top-1 the same for {same} of {}", self.inputs)
@@ -104,7 +104,7 @@ impl Agreement {
 
     /// As a comparison: all elements are wrong where the outputs point elsewhere than the model's.
     pub(super) fn comparison(&self) -> Comparison {
-        // A cosine that is no number is wrong too.
+        // A cosine that is NaN is wrong too.
         let is_wrong = self.least_cosine.is_nan() || self.least_cosine < LEAST_COSINE;
         Comparison {
             max_abs_error: self.max_abs_error,

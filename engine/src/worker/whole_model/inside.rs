@@ -14,7 +14,7 @@ use crate::protocol::OperatorInModel;
 
 /// Fewest runs of a model whose calls are watched.
 const LEAST_RUNS: usize = 11;
-/// Most runs: a model of a few microseconds could have tens of thousands in its time.
+/// Maximum number of runs: a model of a few microseconds could have tens of thousands in its time.
 const MOST_RUNS: usize = 200;
 /// This many of them count, if fewer were quiet.
 const LEAST_QUIET: usize = 5;
@@ -39,7 +39,7 @@ impl WatchedRun {
 pub(super) struct Calls {
     /// Begin of the run, begin and end of each call, end of the run.
     marks: Box<dyn Marks>,
-    /// What was called in this run, in order.
+    /// The calls of this run, in order.
     run: Vec<String>,
     /// Whether the last call has not ended yet.
     open: bool,
@@ -110,8 +110,8 @@ impl Calls {
     }
 }
 
-/// How many watched runs to make. They are spread over half the time for samples of the whole model, and over as much
-/// again where too few of them were quiet.
+/// Number of watched runs. They are spread over half the time for samples of the whole model, and over as much again if
+/// interference hit too many.
 pub(super) struct Allowance {
     spread: Duration,
     runs: usize,

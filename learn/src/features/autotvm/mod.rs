@@ -1,7 +1,7 @@
 //! Kernels of AutoTVM: their loops from the knobs in its logs, and the cycles along them.
 //!
-//! Follows TVM's schedule templates (TOPI, 0.6 to 0.9). A template is known by the splits that its knobs have. This
-//! program writes no such rows; they come from imported logs.
+//! Reads TVM's schedule templates (TOPI, 0.6 to 0.9). A template is recognised by the splits among its knobs. OpBench
+//! writes no such rows; they come from imported logs.
 
 mod cpu;
 mod gpu;
@@ -15,6 +15,6 @@ use super::operator::Operator;
 
 /// A kernel's loops that knobs of AutoTVM describe.
 pub(super) trait Decode: Sized {
-    /// The loops, if the knobs are those of a template that is known here.
+    /// The loops, if the knobs are of a template that this trait knows.
     fn decode(operator: &Operator, row: &Row, knobs: &Knobs) -> Option<Self>;
 }

@@ -1,4 +1,4 @@
-//! A nominal core of the processor that code was generated for, by the target of a log.
+//! A nominal core of the processor that code was generated for, from the target of a log.
 
 use opdata::Row;
 use opmodels::tile::VectorUnit;
@@ -43,11 +43,11 @@ const AVX2: [&str; 14] = [
     "znver3",
 ];
 
-/// What names an ARM processor in a target.
+/// Words that name an ARM processor in a target.
 const ARM: [&str; 6] = ["aarch64", "apple-", "arm64", "arm_cpu", "armv", "cortex-"];
 
-/// The core that LLVM generates code for. Those with AVX2 or NEON do two fused multiply-adds of a vector in a cycle. Without
-/// `-mcpu`, code is for SSE, where two instructions take the place of one.
+/// The core that LLVM generates code for. A core with AVX2 or NEON does two fused multiply-adds of a vector in a cycle.
+/// Without `-mcpu`, code is for SSE, which takes two instructions for each.
 pub(in crate::features) fn core_of(row: &Row) -> Core {
     let processor = row.target_cpu.as_deref().unwrap_or("");
     let is_of = |names: &[&str]| names.iter().any(|name| processor.starts_with(name));

@@ -1,18 +1,18 @@
 //! Cycles of one piece of the parallel loop of AutoTVM's CPU kernels, estimated along their loop nest, for the estimate
 //! `steps`.
 //!
-//! The cost of a step of the reduction in one register tile is estimated as for this project's own kernels
-//! ([`crate::features::cpu::cycles`]). The core is a nominal one of the processor that the code is for. What counts is
-//! how schedules of one computation compare; the models correct the rest.
+//! The cost of a reduction step in one register tile is estimated as for OpBench's own kernels
+//! ([`crate::features::cpu::cycles`]). The core is a nominal one of the processor that the code is for. Only the
+//! comparison of one computation's schedules matters; the models correct the rest.
 
 use crate::features::cpu::cycles::{FINISH, Step, StepCycles, TILE, load_cycles};
 use crate::features::cpu::nest::{CpuNest, Template};
 use crate::features::machine::Core;
 use crate::features::operator::{Class, Operator};
 
-/// Cycles for a value of a sum that is read and written by itself: LLVM takes a vector apart whose length is no power
-/// of two and exceeds a register: 26 cycles for 16 lanes. Found by the inner depth of `dense_pack` (log of a Xeon
-/// 8124M, January 2021).
+/// Cycles for a value of a sum that is read and written by itself. LLVM splits a vector whose length is no power of two
+/// and exceeds a register: 26 cycles for 16 lanes. Found by the inner depth of `dense_pack` (log of a Xeon 8124M,
+/// January 2021).
 const APART: f64 = 1.65;
 /// Cycles for a lane of a vector along the reduction, which `dense_nopack` adds up at the end (the same log).
 const LANE: f64 = 1.0;
@@ -89,7 +89,7 @@ impl CpuNest {
         }
     }
 
-    /// Outputs of the tiles along a row over those that are wanted: a partial tile takes as long as a whole one.
+    /// Outputs that the tiles along a row compute over the row's outputs: a partial tile takes as long as a whole one.
     fn whole_tiles(&self) -> f64 {
         if self.width_remainder > 0.0 {
             let whole = self.tiles * self.width_tile;

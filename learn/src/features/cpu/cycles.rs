@@ -1,17 +1,17 @@
 //! Cycles that a core takes for one piece of the parallel loop of this project's own tiled kernels, for the estimate
 //! `steps`.
 //!
-//! Costs that a core hides behind others do not add up: a step of the reduction in one register tile takes as long as
-//! its busiest part. Parts are the arithmetic, the loads (and what does not fit the registers, written and read again),
-//! and the instructions to be decoded. The last is the wait for the sums of the step before: with few sums a kernel
-//! waits, however little else it does. Figures of cores are nominal, those that x86 cores of the last ten years have in
-//! common (Agner Fog, "Instruction tables", 2025). The attainable rates come from the machine's calibration.
+//! Costs that a core overlaps do not add up: a reduction step in one register tile takes as long as its busiest part.
+//! Parts are the arithmetic, the loads (with values spilled from registers), and the decoding of instructions. The last
+//! part is the latency of the previous step's sums: a kernel with few sums waits for them. Figures of cores are
+//! nominal, common to x86 cores of the last ten years (Agner Fog, "Instruction tables", 2025). The attainable rates
+//! come from the machine's calibration.
 
 use crate::features::cpu::nest::CpuNest;
 use crate::features::machine::Core;
 use crate::features::operator::{Class, Operator};
 
-/// Cycles until a multiply-add's result can be added to.
+/// Latency of a multiply-add, cycles.
 const LATENCY: f64 = 4.0;
 /// Instructions that are decoded in a cycle.
 const DECODED: f64 = 5.0;
@@ -44,7 +44,7 @@ const NEIGHBOURS: [f64; 2] = [0.94, 0.08];
 /// The same under a stride, where every other value is gathered first.
 const GATHERED: [f64; 2] = [2.1, 0.175];
 
-/// What one step of the reduction in a register tile takes, cycles.
+/// Cycles of one reduction step in a register tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::features) struct StepCycles {
     /// All of it.
@@ -53,7 +53,7 @@ pub(in crate::features) struct StepCycles {
     pub arithmetic: f64,
 }
 
-/// What a core does in one step.
+/// Work of a core in one step.
 pub(in crate::features) struct Step {
     /// Vectors of sums.
     pub sums: f64,
@@ -72,7 +72,7 @@ pub(in crate::features) struct Step {
 }
 
 impl Step {
-    /// What it takes: as long as its busiest part.
+    /// Its cycles: those of its busiest part.
     pub(in crate::features) fn cycles(&self, core: Core) -> StepCycles {
         // Beside the sums, a vector of each operand is held.
         let held = self.sums + self.side_by_side.min(2.0) + 1.0;
@@ -111,8 +111,8 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// Those of a nest. A length that is no power of two is widened; values side by side that the schedule left as they are
-    /// become a vector.
+    /// The step of a nest. A length that is no power of two is widened. Adjacent values that the schedule does not
+    /// vectorise become a vector.
     fn of(nest: &CpuNest, core: Core) -> Self {
         let length = if nest.vector > 1.0 {
             nest.vector

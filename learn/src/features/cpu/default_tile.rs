@@ -84,7 +84,7 @@ fn tile(row: &Row, class: Class, unit: VectorUnit) -> Option<Tile> {
     (extent > 1).then(|| Tile::choose(Some(VectorExtent { extent, packed }), reusing, unit))
 }
 
-/// Output channels that lie side by side in packed weights, such as 16 of `OIHW16o` and `NK16n`.
+/// Number of adjacent output channels in packed weights, such as 16 of `OIHW16o` and `NK16n`.
 fn packed(layout: &str) -> Option<i64> {
     let digits = layout.strip_suffix(['o', 'n'])?;
     let start = digits.trim_end_matches(|c: char| c.is_ascii_digit()).len();

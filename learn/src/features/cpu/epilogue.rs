@@ -1,4 +1,4 @@
-//! What exponentials take that are fused behind a reduction on a CPU.
+//! Cost of exponentials fused behind a reduction on a CPU.
 //!
 //! They are computed one vector of results after the other. Each step of the polynomial waits for the one before, so a
 //! vector of few lanes takes nearly as long as a full one. At one thread of a Zen 4, depthwise convolutions with SiLU
@@ -13,7 +13,8 @@ const USUAL_LANES: f64 = 8.0;
 /// Lanes in which a vector could be computed while it waits.
 const WAIT_LANES: f64 = 8.0;
 
-/// Lanes for each exponential behind a reduction, those of waiting with them; missing where an operator has no reduction.
+/// Lanes for each exponential behind a reduction, including lanes without work; missing if the operator has no
+/// reduction.
 pub(super) fn lanes(query: &Query<'_>) -> Option<f64> {
     let unit = query.machine.vector;
     let most = unit.map_or(USUAL_LANES, |unit| unit.lanes() as f64);
@@ -32,7 +33,7 @@ fn full(most: f64) -> f64 {
     (most + WAIT_LANES) / most
 }
 
-/// The same where each row of results has vectors of its own; LLVM widens those that are no power of two.
+/// The same if each row of results has vectors of its own; LLVM widens those that are no power of two.
 fn in_rows(rows: &Vectors, most: f64) -> f64 {
     let widened = rows.length.log2().ceil().exp2().min(most);
     rows.per_result(most) * (widened + WAIT_LANES)

@@ -1,4 +1,4 @@
-//! Kernels of CPUs: the loops of this project's schedules, and what a core takes for them.
+//! Kernels of CPUs: the loops of OpBench's schedules, and their cost on a core.
 
 pub(super) mod nest;
 

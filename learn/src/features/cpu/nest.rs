@@ -4,7 +4,7 @@
 use crate::features::operator::Operator;
 use crate::features::scale::ceil_div;
 
-/// Which template made the kernel.
+/// The template that made the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
     /// Convolution on blocked channels.

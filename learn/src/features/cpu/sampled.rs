@@ -11,7 +11,7 @@ use crate::features::cpu::nest::{CpuNest, Template};
 use crate::features::knobs::Knobs;
 use crate::features::operator::{Class, Operator};
 
-/// Most values in a vectorised loop (`max_vectorize_extent` of the default rules).
+/// Maximum number of values in a vectorised loop (`max_vectorize_extent` of the default rules).
 const MOST_VECTORISED: f64 = 64.0;
 
 /// The nest, if the decisions tile spatial axes on four levels and reductions on two. Other tiles (of a second block,
@@ -20,7 +20,7 @@ pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let tiles = knobs.value("tiles")?.as_array()?;
     let spatial: Vec<[f64; 4]> = tiles.iter().map_while(levels).collect();
     let reductions: Vec<[f64; 2]> = tiles[spatial.len()..].iter().map_while(levels).collect();
-    // The axis that weights are indexed by: channels behind the batch, else the last.
+    // The axis that weights are indexed by: channels after the batch, else the last axis.
     let columns = match o.class {
         Class::Conv | Class::Depthwise => 1,
         _ => spatial.len().checked_sub(1)?,
@@ -80,7 +80,7 @@ fn levels<const N: usize>(tile: &Value) -> Option<[f64; N]> {
     factors.try_into().ok()
 }
 
-/// Which of the unrolling steps was drawn: the last category of a trace.
+/// The unrolling step that was drawn: the last category of a trace.
 fn unrolling(knobs: &Knobs) -> f64 {
     let last = || knobs.value("categories")?.as_array()?.last()?.as_f64();
     last().unwrap_or(0.0)

@@ -13,7 +13,7 @@ use crate::features::scale::{ceil_div, log, log1};
 const RESIDENT_BLOCKS: f64 = 16.0;
 const RESIDENT_THREADS: f64 = 1024.0;
 const REGISTERS: f64 = 65536.0;
-/// Most registers of one thread.
+/// Maximum number of registers of one thread.
 const THREAD_REGISTERS: f64 = 255.0;
 /// Rows and columns of a tile of outputs as libraries of GPUs divide them.
 const NOMINAL_TILE: f64 = 128.0;

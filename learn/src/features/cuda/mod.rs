@@ -1,4 +1,4 @@
-//! Kernels of NVIDIA's GPUs: grid, blocks, staged tiles, and what multiprocessors take for them.
+//! Kernels of NVIDIA's GPUs: grid, blocks, staged tiles, and their cost on multiprocessors.
 
 pub(super) mod nest;
 pub(super) mod waves;

@@ -8,7 +8,7 @@ const WARP: f64 = 32.0;
 /// Multiprocessors of the nominal device.
 pub(in crate::features) const SMS: f64 = 40.0;
 
-/// Which template made the kernel.
+/// The template that made the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
     /// One block an output, reduction across threads.
@@ -157,7 +157,7 @@ impl GpuNest {
         }
     }
 
-    /// Estimated instructions of a thread in one step: arithmetic, shared reads, loads and what comes with them,
+    /// Estimated instructions of a thread in one step: arithmetic, shared reads, loads with their addresses,
     /// synchronisation.
     pub fn step_instructions(&self) -> f64 {
         self.step_work() + self.shared_reads() + 4.0 * self.loads() + 20.0

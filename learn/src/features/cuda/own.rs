@@ -8,7 +8,7 @@ use crate::features::knobs::Knobs;
 use crate::features::operator::{Class, Operator};
 use crate::features::scale::ceil_div;
 
-/// Most results of a thread that lie side by side; the rest is spread over virtual threads.
+/// Maximum number of adjacent results of a thread; the rest is spread over virtual threads.
 const SIDE_BY_SIDE: f64 = 4.0;
 /// Rows and columns of a tensor core's fragment.
 const FRAGMENT: f64 = 16.0;
@@ -38,7 +38,7 @@ pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
     let threads = tiles[0] * tiles[1] * threads_of_tile;
     let grid = [ceil_div(m, block_rows), ceil_div(n, block_columns)];
     let blocks = batch * grid[0] * grid[1];
-    // What a thread (of a warp: each of its threads) has of the results.
+    // Results of a thread, or of each thread of a warp.
     let accumulators = own[0] * own[1] / threads_of_tile;
     let inner = own.map(|extent| match template {
         Template::Fragments => FRAGMENT.min(extent),

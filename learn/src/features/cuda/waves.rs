@@ -22,9 +22,9 @@ const PRODUCT_ELEMENT_CYCLES: f64 = 4.0;
 /// A kernel's blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::features) struct Waves {
-    /// How many there are.
+    /// Number of blocks.
     blocks: f64,
-    /// How many a multiprocessor takes at once.
+    /// Number of resident blocks of a multiprocessor.
     resident: f64,
     /// Warps of a block.
     warps: f64,

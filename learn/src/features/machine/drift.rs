@@ -1,4 +1,4 @@
-//! How much slower something else made the machine while a point was measured.
+//! Slowdown by interference while a point was measured.
 //!
 //! A process on the same core or caches slows some operators by half and others hardly at all. So the trees learn it:
 //! the slowdown of the reference kernel is a feature. Queries ask about the quiet machine.

@@ -6,7 +6,7 @@ use crate::features::list::{FEATURES, Values};
 use crate::features::machine::MachineFacts;
 use crate::features::point::{Point, number};
 
-/// Features that [`MachineFacts::describe`] fills in.
+/// Features that [`MachineFacts::describe`] sets.
 const DESCRIBED: [&str; 12] = [
     "machine",
     "cores",

@@ -1,4 +1,4 @@
-//! What is known of the machine of a run: cores, clock, caches, vector width, calibrated rates.
+//! Facts about the machine of a run: cores, clock, caches, vector width, calibrated rates.
 //!
 //! Taken from the environment in `run.json` ([`opdata::contract::Environment`]) and from its calibration, where `opcollect
 //! doctor --calibrate` left one. What is not there stays missing; so does everything of another tool's log.
@@ -17,8 +17,8 @@ use serde_json::Value;
 use crate::features::list::Values;
 use crate::features::scale::{log, log1};
 
-/// A GPU with a lower power limit cannot keep the clock that its peak is stated for, W. It is twice the power of a
-/// slot, which is all that the smallest cards have.
+/// A GPU with a lower power limit cannot keep the clock that its peak is stated for, W. The limit is twice the power
+/// that a slot supplies, on which the smallest cards depend.
 const AMPLE_POWER_W: f64 = 150.0;
 
 /// Rates measured at one number of threads, of the fastest samples.
@@ -112,8 +112,9 @@ impl MachineFacts {
         self.units.map_or(nominal, f64::from)
     }
 
-    /// One of its cores, where the vector unit is known: at the calibrated peak, else one vector of the widest sort in a
-    /// cycle. A clock that was not calibrated may be off, but no core has more than two such units or less than half of one.
+    /// One of its cores, if the vector unit is known: at the calibrated peak, else with one vector of the widest kind a
+    /// cycle. A clock that was not calibrated may be wrong; so the core is limited to between half a unit and two
+    /// units.
     pub(in crate::features) fn core(&self) -> Option<Core> {
         let unit = self.vector?;
         let lanes = unit.lanes() as f64;
@@ -173,7 +174,7 @@ impl MachineFacts {
         }
     }
 
-    /// What it is called, for people: processor, cores and name, as far as they are known.
+    /// Its name for people: processor, cores and name, as far as they are known.
     pub fn label(&self) -> String {
         let cores = self.cores.map(|n| match n {
             1 => "1 core".to_owned(),
@@ -187,15 +188,15 @@ impl MachineFacts {
         }
     }
 
-    /// The rates at a number of threads: between two calibrated numbers on the straight line of the logarithms, beyond
-    /// them those of the nearest. Nothing without a calibration.
+    /// The rates at a number of threads. Between two calibrated numbers, logarithms are interpolated linearly; beyond
+    /// them, the nearest counts. `None` without a calibration.
     pub fn rates_at(&self, threads: u64) -> Option<Rates> {
         let below = self.rates.iter().rfind(|r| r.threads <= threads);
         let above = self.rates.iter().find(|r| r.threads >= threads);
         let (low, high) = (below.or(above)?, above.or(below)?);
         let log = |n: u64| (n as f64).ln();
         let at = |of: fn(&Rates) -> Option<f64>| {
-            // On a calibrated number, and outside of them all, there is one to go by.
+            // At a calibrated number, and outside of all, one calibration decides.
             if low.threads == high.threads {
                 return of(low);
             }

@@ -1,4 +1,4 @@
-//! How long an operator's arithmetic and compulsory traffic take at the calibrated rates of its machine. Each part of the
+//! Time of an operator's arithmetic and compulsory traffic at the calibrated rates of its machine. Each part of the
 //! traffic is at the rate of the cache that holds it.
 //!
 //! Weights come from where their last reading left them (inside a model `weight_reuse_bytes` ago). Activations come from where the operator before left them. Bytes read in turns stay in a cache

@@ -1,4 +1,4 @@
-//! What an operator computes, as the extents that its features are made of.
+//! An operator's computation, as the extents that its features are computed from.
 //!
 //! Read from the columns of a row that hold for every source: kind, shapes, window, loop nest, arithmetic, traffic.
 
@@ -135,7 +135,7 @@ fn last(dims: Option<&Dims>) -> Option<f64> {
     dims?.0.last().map(|&n| n as f64)
 }
 
-/// Functions that a processor has no instruction for, in the name of a fused operator.
+/// Number of functions in the name of a fused operator that a processor has no instruction for.
 fn transcendentals(name: &str) -> f64 {
     const NAMES: [&str; 12] = [
         "sigmoid", "tanh", "exp", "erf", "gelu", "softmax", "log", "power", "swish", "silu",
@@ -151,8 +151,8 @@ pub(in crate::features) fn element_bytes(dtypes: Option<&str>) -> f64 {
     digits.parse::<f64>().map_or(4.0, |bits| bits / 8.0)
 }
 
-/// The extents of what an operator computes before its fused tail: those of the output, or of its loops where it has a
-/// window. The tail may be larger than the operator: a gate of 1×1 pixels that scales a whole image.
+/// The extents of an operator's result before its fused tail: those of the output, or of its loops if it has a window.
+/// The tail may be larger than the operator: a gate of 1×1 pixels that scales a whole image.
 fn own_result(windowed: bool, output: &[f64], nest: &[Loop]) -> Vec<f64> {
     let loops: Vec<f64> = nest
         .iter()
@@ -202,13 +202,13 @@ impl Traffic {
     }
 }
 
-/// Extents of the first output; none if the row does not say.
+/// Extents of the first output; empty if the row does not name them.
 fn output_extents(row: &Row) -> Vec<f64> {
     let first = row.output_shapes.as_ref().and_then(|s| s.0.first());
     first.map_or_else(Vec::new, |d| d.0.iter().map(|&n| n as f64).collect())
 }
 
-/// Height (axis 0) or width (axis 1) of the input; 1 for what is no image.
+/// Height (axis 0) or width (axis 1) of the input; 1 if it is not an image.
 fn image_extent(row: &Row, axis: usize) -> f64 {
     // NCHW and its blocked forms have height and width behind the channels; three-dimensional windows have them last.
     let three_dimensional = row.kernel.as_ref().is_some_and(|k| k.0.len() == 3);
@@ -229,7 +229,7 @@ fn window_extent(row: &Row, from_end: usize) -> f64 {
 }
 
 impl Operator {
-    /// What the row's operator computes.
+    /// The computation of a row's operator.
     pub fn of_row(row: &Row) -> Self {
         let output = output_extents(row);
         let nest = row

@@ -1,4 +1,4 @@
-//! Where the memory of a call comes from, by what passes between two of its uses.
+//! The memory level that a call's data come from, by the traffic between two of their uses.
 
 use crate::features::operator::Operator;
 
@@ -10,8 +10,8 @@ const FAR_BYTES: f64 = 67_108_864.0;
 /// Data come from main memory if more than this passes between two uses, bytes: others share the last-level cache.
 const LOST_BYTES: f64 = 32e6;
 
-/// Bytes that pass between two uses of a weight, rounded to what matters. A call that uses each weight once waits for
-/// the cache that holds it. The power of two of the bytes shows which cache that is.
+/// Bytes of traffic between two uses of a weight, rounded to a power of two. A call that uses each weight once waits
+/// for the cache that holds it. The power of two shows which cache that is.
 pub(in crate::features) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
     let bytes = bytes as f64;
     let once = operator.batch * operator.rows <= 1.0;
@@ -21,8 +21,8 @@ pub(in crate::features) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
     bytes.min(COLD_BYTES)
 }
 
-/// Bytes of an operator that a call waits for, where this much traffic passes between two of their uses. The more it
-/// is, the fewer of them are left in a last-level cache that others share.
+/// Bytes of an operator that a call must load again, after this much traffic between two of their uses. With more
+/// traffic, fewer of them are left in a last-level cache that others share.
 pub(in crate::features) fn cold(bytes: f64, between_uses: u64) -> f64 {
     let beyond = (between_uses as f64 - COLD_BYTES) / (LOST_BYTES - COLD_BYTES);
     bytes * beyond.clamp(0.0, 1.0)

@@ -2,9 +2,8 @@
 //! vectors, and whether the data are copied for it.
 //!
 //! The importer rounds rows up to whole vectors ([`opmodels::tile::whole_row`]), pads the data for it and crops the
-//! results. The collector copies data that are padded or taken apart by a stride, channel by channel. A row of 12
-//! results costs five times as much as one of 16. The window is 2 x 2, and is read in place. All of it follows from the
-//! operator.
+//! results. The collector copies padded or strided data channel by channel, because a row of 12 results costs five
+//! times as much as one of 16. A window of 2 x 2 is read in place. All of it follows from the operator.
 
 use opdata::{Dims, LoopKind, Row};
 use opmodels::tile::{Tile, VectorExtent, VectorUnit, whole_row};
@@ -73,7 +72,8 @@ struct Windows {
     wanted: u64,
     /// Results in a row that are computed.
     computed: u64,
-    /// The innermost other axis of the results that has more than one, by name and extent; none if there is no such axis.
+    /// The innermost other axis of the results with more than one value, by name and extent. `None` if there is no such
+    /// axis.
     other: Option<(String, u64)>,
     /// Step along a row.
     stride: u64,

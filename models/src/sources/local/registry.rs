@@ -40,7 +40,7 @@ pub struct Model {
     /// Architecture family.
     #[serde(default)]
     pub family: String,
-    /// What the model does.
+    /// The task of the model.
     #[serde(default)]
     pub task: String,
     /// The ONNX graph, relative to the registry.
@@ -51,9 +51,9 @@ pub struct Model {
     pub params: Option<u64>,
     /// Multiply-adds at the defaults.
     pub macs: Option<u64>,
-    /// What others give for the same.
+    /// The published value.
     pub published_macs: Option<u64>,
-    /// Who gives it.
+    /// The publication.
     pub published_source: Option<String>,
     /// True inputs in order.
     pub inputs: Vec<ModelInput>,
@@ -65,7 +65,7 @@ pub struct Model {
     pub limits: Defaults,
 }
 
-/// Where a model's definition comes from.
+/// The origin of a model's definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// Library or document.

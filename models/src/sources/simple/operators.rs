@@ -5,7 +5,7 @@
 pub struct SimpleOperator {
     /// The name to write.
     pub name: &'static str,
-    /// What it computes, in one line.
+    /// Its computation, in one line.
     pub title: &'static str,
     /// Parameters in the order to show them, with defaults.
     pub params: &'static [(&'static str, ParamDefault)],
@@ -39,7 +39,7 @@ pub const ORDERS: &[&str] = &[
 /// The epilogue of an operator that stands alone.
 pub(super) const NO_EPILOGUE: &str = "none";
 
-/// What is computed from each result of a convolution or product, as models fuse it; all but the first add a bias before.
+/// The computation on each result of a convolution or product, as models fuse it; all but the first add a bias before.
 const EPILOGUE: (&str, ParamDefault) = (
     "epilogue",
     Word(

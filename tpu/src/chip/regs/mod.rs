@@ -15,7 +15,7 @@ pub use salvage::{Piece, salvage};
 pub(crate) use stream::without_end_mark;
 pub use stream::{DecodeStop, Decoded, decode_one, decode_stream};
 
-/// Which unit reads a command.
+/// The unit that reads a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CommandUnit {
     /// Tensor computing unit.
@@ -166,7 +166,7 @@ impl Table {
         self.keys.get(&(unit, short, opcode, function)).copied()
     }
 
-    /// Which command the bytes begin with: its kind and the name of its function.
+    /// The command at the beginning of the bytes: its kind and the name of its function.
     fn identify(&self, unit: CommandUnit, bytes: &[u8]) -> Option<(u16, u16)> {
         let bit = |at, width| read_bits(bytes, at, width) as u8;
         match unit {

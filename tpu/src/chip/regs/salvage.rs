@@ -1,8 +1,8 @@
-//! Commands of a damaged block: the cheapest way to read it as commands and bytes that are none.
+//! Reads a damaged block as commands and unreadable bytes, in the way with the lowest cost.
 //!
-//! A command that cannot be named has no known length, and what stands at a wrong place may look like a command. So all
-//! places are tried at once. Commands are free unless they look wrong, skipped bytes cost, and what is read must end
-//! where a block ends. Costs are summed from the end of the block, in time and memory linear in its length.
+//! A command that cannot be identified has no known length, and bytes at a wrong offset may look like a command. So all
+//! offsets are tried at once. Commands are free unless they look wrong, skipped bytes cost, and the last command must
+//! end where a block ends. Costs are summed from the end of the block, in time and memory linear in its length.
 
 use super::stream::{ends_chain, is_blank};
 use super::{CommandUnit, Decoded, Layout, Table, decode_one};
@@ -20,7 +20,7 @@ const UNENDED: u32 = 12;
 /// No way.
 const NEVER: u32 = u32::MAX / 4;
 
-/// What a stretch of a block is.
+/// The kind of a part of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
     /// A command.
@@ -29,7 +29,7 @@ pub enum Piece {
     Skipped {
         /// Byte offset in the file.
         offset: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
 }
@@ -44,7 +44,7 @@ impl Piece {
     }
 }
 
-/// What can begin at a place of a block.
+/// A command that can begin at an offset of a block.
 #[derive(Clone, Copy)]
 struct Start {
     decoded: Decoded,
@@ -52,7 +52,7 @@ struct Start {
     units: usize,
     /// Id of the other engine's command that it waits for.
     waits: u64,
-    /// Price of what is odd about it by itself.
+    /// Cost of its own oddities.
     own: u32,
     /// Whether it sets bits that mean nothing.
     stray: bool,
@@ -106,7 +106,7 @@ pub fn salvage(chip: Chip, unit: CommandUnit, bytes: &[u8], offset: u64) -> (Vec
     (pieces, in_step)
 }
 
-/// Price of what follows a command, and whether bytes are skipped then.
+/// Cost of the part after a command, and whether bytes are skipped there.
 fn follow(
     starts: &[Option<Start>],
     read: &[u32],

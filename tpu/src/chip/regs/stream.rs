@@ -31,7 +31,7 @@ pub enum DecodeStop {
         /// The first eight bytes.
         head: u64,
     },
-    /// At a command that is longer than what is left of the block.
+    /// A command is longer than the rest of the block.
     Short {
         /// Where.
         offset: u64,

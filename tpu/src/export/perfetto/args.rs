@@ -76,7 +76,7 @@ impl Args<'_> {
         self.plain().text(key as usize, value);
     }
 
-    /// One side of a transfer: its address, and what else its command has.
+    /// One side of a transfer: its address, and the command's other facts about it.
     fn side(&mut self, key: Key, first: usize, view: &View) {
         let key = self.track.key(key as usize);
         let track = &mut *self.track;

@@ -20,7 +20,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// Of a core, whose arrows are numbered from `first` on.
+    /// The arrows of a core, numbered from `first` on.
     pub fn of(profile: &Profile, core: &CoreProfile, first: u64) -> Flows {
         let mut flows = Flows::default();
         for (id, found) in (first..).zip(dependencies(profile, core)) {

@@ -1,9 +1,9 @@
 //! Perfetto trace, with the tracks, names and arguments of bigTpuProfile's, so that its SQL works.
 //!
-//! `Core N` → Kernel Function, TIU, TIU Utilization, GDMA, GDMA Bandwidth, SDMA; `CDMA` → ports → TX, RX; commands
-//! that overlap go to a track "NAME #2". Beside them: a track of layers, and arrows from each command to those that waited
-//! for it. Texts are interned per track, which makes a trace a third of the size and
-//! changes nothing that SQL sees. Ids are counted, not random: the same dump gives the same bytes.
+//! `Core N` → Kernel Function, TIU, TIU Utilization, GDMA, GDMA Bandwidth, SDMA; `CDMA` → ports → TX, RX; overlapping
+//! commands go to a track "NAME #2". Further tracks show layers, and arrows lead from each command to those that waited
+//! for it. Texts are interned per track, which reduces a trace to a third of the size and changes nothing that SQL
+//! sees. Ids are counted, not random: the same dump gives the same bytes.
 
 mod args;
 mod flows;
@@ -47,7 +47,7 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
     // A few cores at a time: their packets are kept in memory until they are written, in order. Those of a long core
     // are written as they come.
     let width = rayon::current_num_threads().max(1);
-    // Kept from one core to the next: fresh memory costs more than what is written to it.
+    // Reused from one core to the next: fresh memory costs more than writing to it.
     let mut parts: Vec<Vec<u8>> = vec![Vec::new(); width];
     let is_long =
         |core: &CoreProfile| core.events.iter().map(|list| list.len()).sum::<usize>() > LONG;
@@ -90,7 +90,7 @@ const BUFFER: usize = 256 << 10;
 const CORE_IDS: u64 = 1 << 8;
 const CDMA_ID: u64 = 200 << 8;
 
-/// What all tracks need to know.
+/// State that all tracks need.
 struct Shared {
     offset_ns: i64,
     /// Kernels that CDMA commands belong to: they are shown with the ports only.
@@ -124,7 +124,7 @@ impl Shared {
     }
 }
 
-/// What of a core takes longer than a command.
+/// The parts of a core that last longer than a command.
 #[derive(Default)]
 struct Spans {
     /// From a layer's first command to its last, nanoseconds of the trace.
@@ -231,7 +231,7 @@ fn core_packets(
     written
 }
 
-/// What a command's counter shows: the TIU's share of useful operations in percent, a DMA engine's GB/s.
+/// A command's counter: the TIU's share of useful operations in percent, a DMA engine's GB/s.
 fn rate(view: &View) -> f64 {
     match &view.detail {
         _ if is_sync(view) => 0.0,
@@ -244,7 +244,7 @@ fn rate(view: &View) -> f64 {
     }
 }
 
-/// Number of the layer that a command is of.
+/// Number of a command's layer.
 fn layer_of(profile: &Profile, view: &View) -> Option<u32> {
     let layers = profile.layers.as_ref()?;
     let layer = layers.of(view.stream.engine, view.stream.number, view.event.id)?;

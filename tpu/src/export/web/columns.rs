@@ -21,9 +21,9 @@ pub(super) struct Names {
     pub names: Vec<String>,
     /// Types.
     pub kinds: Vec<String>,
-    /// Directions, empty where there is none.
+    /// Directions, empty if there is none.
     pub directions: Vec<&'static str>,
-    /// Whether it is no work.
+    /// Whether it is a sync command, which does no work.
     pub sync: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Which part of a core's local memory a command reads or writes, where the command is known whole.
+//! The part of a core's local memory that a command reads or writes, if the command is known whole.
 //!
 //! Local memory is cut into lanes that hold the same offsets of different channels. The extent in a lane is estimated
 //! from the shape: channels are dealt out to the lanes, and each channel is stored without gaps.

@@ -135,7 +135,7 @@ fn data(profile: &Profile, summary: &Summary, most: usize) -> Value {
     })
 }
 
-/// What the reader of blocks should know.
+/// A note for readers of merged blocks.
 fn reduced(profile: &Profile, block_ns: i64) -> String {
     let count: u64 = profile
         .streams()

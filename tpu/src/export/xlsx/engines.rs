@@ -1,6 +1,6 @@
 //! The sheets of one engine: bigTpuProfile's block of totals, then its columns with all commands.
 //!
-//! A sheet holds 1,048,576 rows; an engine with more goes on in `TIU_0 (2)` and so on, from the column names on. Rows
+//! A sheet holds 1,048,576 rows; an engine with more continues in `TIU_0 (2)` and so on, from the column names on. Rows
 //! must be written from top to bottom.
 
 use std::collections::HashMap;

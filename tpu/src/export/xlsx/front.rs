@@ -1,5 +1,5 @@
-//! The sheet `Summary`, as in bigTpuProfile: the model, the peaks, time by kind of layer, and the ladder of what would
-//! help, with FPS and MAC utilisation. All of it comes from measurements, with findings in words.
+//! The sheet `Summary`, as in bigTpuProfile: the model, the peaks, time by kind of layer, and the ladder of possible
+//! gains, with FPS and MAC utilisation. All of it comes from measurements, with findings in words.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ fn model(
     Ok(row + 1)
 }
 
-/// What would help. Returns the row behind it.
+/// Writes the possible gains. Returns the row after them.
 fn ladder(
     found: &Overview,
     mut row: u32,

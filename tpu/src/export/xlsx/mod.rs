@@ -70,7 +70,7 @@ fn header(sheet: &mut Worksheet, row: u32, from: u16, names: &[&str], bold: &For
     Ok(())
 }
 
-/// What is missing or doubtful, the first sheet of a dump that is not whole.
+/// Missing or doubtful data: the first sheet of a damaged dump.
 fn account(profile: &Profile, sheet: &mut Worksheet, style: &Style) -> Written {
     sheet.set_name("NOT WHOLE")?;
     let names = ["Where", "Count", "What"];
@@ -86,7 +86,7 @@ fn account(profile: &Profile, sheet: &mut Worksheet, style: &Style) -> Written {
     Ok(())
 }
 
-/// Columns of a sheet of groups: name, and what is in it.
+/// Columns of a sheet of groups: name and kind of content.
 const GROUP_COLUMNS: [(&str, Option<Kind>); 17] = [
     ("Number", Some(Kind::Whole)),
     ("Name", None),

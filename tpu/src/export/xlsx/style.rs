@@ -1,4 +1,4 @@
-//! How sheets look: bold headers that stay in sight, columns as wide as what they hold, numbers as numbers.
+//! Style of sheets: bold headers that stay visible, columns as wide as their content, numbers as numbers.
 
 use rust_xlsxwriter::{Format, FormatAlign, Worksheet, XlsxError};
 
@@ -38,7 +38,7 @@ impl Style {
     }
 }
 
-/// What a number is.
+/// The kind of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A count, bytes, cycles, ns.
@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Percent,
 }
 
-/// Makes columns wide enough for their names and for what is expected in them, in characters.
+/// Makes columns wide enough for their names and their expected content, in characters.
 pub(super) fn widths(sheet: &mut Worksheet, names: &[&str], least: f64) -> Result<(), XlsxError> {
     for (column, name) in (0u16..).zip(names) {
         let long = name.contains("Name") || *name == "What";

@@ -1,7 +1,7 @@
 //! The sheet `Engine Summary`: bigTpuProfile's columns at their places, then what it leaves out.
 //!
-//! The numbers are those of `summary.txt`, as numbers, not as text; bigTpuProfile has others in its two files. Transfers
-//! of ports stand in the last row only: a port is no core's.
+//! The numbers are those of `summary.txt`, as numbers, not as text; bigTpuProfile has others in its two files.
+//! Transfers of ports are in the last row only: a port belongs to no core.
 
 use rust_xlsxwriter::Worksheet;
 
@@ -132,7 +132,7 @@ struct Numbers<'a> {
     concurrency: Option<f64>,
     /// Of TIU, GDMA, SDMA.
     cycles: [u64; 3],
-    /// What the algorithm needs of the TIU at best, where commands tell.
+    /// Minimum cycles that the algorithm needs of the TIU, if commands are known.
     alg_cycles: Option<i128>,
     /// The algorithm's and the hardware's.
     ops: (Option<f64>, Option<f64>),
@@ -188,7 +188,7 @@ impl Numbers<'_> {
     }
 }
 
-/// What is more than bigTpuProfile's columns: each engine's times and rates, then the chip.
+/// Columns beyond bigTpuProfile's: each engine's times and rates, then the chip.
 fn all_totals(
     profile: &Profile,
     summary: &Summary,

@@ -1,18 +1,18 @@
-//! What pairing found, in words.
+//! The results of pairing, in words.
 
 use opreport::units::plural;
 
 use crate::input::details::{Detail, Meaning};
 use crate::report::{Report, Severity};
 
-/// What pairing found.
+/// The results of pairing.
 #[derive(Default)]
 pub(super) struct Account {
     /// Details that stood there twice.
     pub doubled: u64,
     /// Places where ids of details fell.
     pub moved: u64,
-    /// Nodes that another took the place of.
+    /// Number of nodes replaced by another.
     pub swapped: u64,
     /// Nodes that say other things than their details.
     pub contrary: u64,
@@ -24,7 +24,7 @@ pub(super) struct Account {
     pub doubles: u64,
     /// Commands whose nodes are lost.
     pub restored: u64,
-    /// Commands that ids or details speak of, and that cannot be had back.
+    /// Number of commands that ids or details refer to, and that are lost for good.
     pub gone: u64,
 }
 
@@ -39,7 +39,7 @@ impl Account {
         }
     }
 
-    /// What may have happened: its kind, how often it did, and its text.
+    /// Possible faults: kind, number and text.
     fn findings(&self) -> [(&'static str, u64, String); 8] {
         let commands = |count| plural(count, "command");
         let nodes = |count| plural(count, "command node");

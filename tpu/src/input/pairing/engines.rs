@@ -1,5 +1,5 @@
-//! Finds the engine of a command whose node is lost: by what it does, by how many records wait for a command, by its
-//! neighbours.
+//! Finds the engine of a command whose node is lost: by its operation, by the number of records without a command, by
+//! its neighbours.
 
 use std::collections::HashSet;
 
@@ -11,9 +11,9 @@ use crate::report::Engine;
 pub(super) struct Engines<'a> {
     chip: Chip,
     words: &'a [u32],
-    /// Records that no command is there for, of TIU, GDMA and SDMA; less than 0: commands without record.
+    /// Number of records without a command, of TIU, GDMA and SDMA; below 0: commands without record.
     short: [i64; 3],
-    /// What GDMA and SDMA are seen to do: operation, function and memories of their nodes.
+    /// The usual operations of GDMA and SDMA: operation, function and memories of their nodes.
     habits: [HashSet<u32>; 2],
 }
 
@@ -56,7 +56,7 @@ impl<'a> Engines<'a> {
         self.of(word).is_some_and(|own| self.short[own.slot()] < 0)
     }
 
-    /// The core's engine that a node is for.
+    /// The core's engine of a node.
     pub fn of(&self, word: u32) -> Option<Engine> {
         match self.chip.spec().node_engine(word >> 7 & 7)? {
             NodeEngine::Tiu => Some(Engine::Tiu),

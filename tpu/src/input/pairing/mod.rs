@@ -1,4 +1,4 @@
-//! Which details belong to which command node (mode 2).
+//! Pairs details with command nodes (mode 2).
 //!
 //! In a whole dump they pair one to one, in order. Nodes have no ids, details do: in a damaged dump these say which
 //! details are missing, doubled or swapped. A detail's unit, operation, function and memories say to which node it
@@ -83,7 +83,7 @@ fn falls(details: &[Detail]) -> u64 {
     details.windows(2).filter(|w| w[1].id < w[0].id).count() as u64
 }
 
-/// What ids say of the order.
+/// Evidence of ids about the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// Nothing: several details have the same id.
@@ -153,7 +153,7 @@ struct Homeless {
     word: Option<u32>,
 }
 
-/// The parts of a [`Plan`]: its nodes, and what stands between them.
+/// The parts of a [`Plan`]: its nodes, and the commands between them.
 type Solved = (Vec<Option<Planned>>, Vec<(usize, Planned)>);
 
 impl Pairing<'_> {
@@ -162,7 +162,7 @@ impl Pairing<'_> {
         price(self.chip, self.words[node], meaning)
     }
 
-    /// What each node is, and what stands between them.
+    /// The command of each node, and those between them.
     fn solve(&self, records: [usize; 3], account: &mut Account) -> Solved {
         let prices = Prices {
             pair: &|node, slot| self.price(node, slot),
@@ -197,7 +197,7 @@ impl Pairing<'_> {
                     }
                 }
                 Step::Left(node) => {
-                    // Where no details are missing, a node without any is no command. Behind the last they may be
+                    // If no details are missing, a node without any has no command. After the last details they may be
                     // cut off.
                     let double = self.complete
                         && last_slot.is_some_and(|last| at < last)
@@ -263,7 +263,7 @@ impl Pairing<'_> {
         }
     }
 
-    /// Puts commands that found their node in its place; those that stand between nodes are the result.
+    /// Puts commands whose node was found in its place; returns those between nodes.
     fn place(
         &self,
         homeless: Vec<Homeless>,

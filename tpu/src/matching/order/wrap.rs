@@ -1,4 +1,4 @@
-//! Counters that ran over: the slots of a lapped ring, 16-bit ids, 32-bit clocks.
+//! Counters that wrapped around: the slots of a ring, 16-bit ids, 32-bit clocks.
 
 use std::collections::VecDeque;
 
@@ -56,7 +56,7 @@ pub(super) fn unroll_ring(raw: &mut [RawRecord]) -> bool {
     true
 }
 
-/// 16-bit ids that ran over go on.
+/// Unwraps 16-bit ids.
 pub(super) fn unwrap_ids(raw: &mut [RawRecord]) {
     let mut lift = 0u32;
     let mut last = 0;
@@ -69,7 +69,7 @@ pub(super) fn unwrap_ids(raw: &mut [RawRecord]) {
     }
 }
 
-/// Starts as near as can be to the middle one of those that follow the record before them.
+/// Moves starts as near as possible to the middle one of those that follow the record before them.
 pub(super) fn starts_around_middle(raw: &[RawRecord]) -> Vec<i64> {
     let apart = |from: u32, to: u32| i64::from(to.wrapping_sub(from) as i32);
     // Neighbours that are near each other are sound, wherever on the clock that is.

@@ -1,9 +1,8 @@
-//! Which command sections each record can be of, by nothing but order.
+//! Finds the possible command sections of each record, by order alone.
 //!
-//! Records stand in the order of their commands and carry their ids. Any number of them may be lost, so what is known
-//! is only this: they are a subsequence of the commands. The earliest and the latest such reading, both found in linear
-//! time, bound all the others. Where they give a record the same section, it is proven. Where they do not, several
-//! commands explain the record.
+//! Records are in the order of their commands and carry their ids. Any number of them may be lost, so they are a
+//! subsequence of the commands. The earliest and the latest such assignment, both found in linear time, bound all
+//! others. If both give a record the same section, it is proven. Otherwise several commands explain the record.
 
 use crate::matching::order::Record;
 use crate::matching::sections::CommandSection;

@@ -1,4 +1,4 @@
-//! Which commands records are of in a dump that is not whole: what a whole dump never needs.
+//! Finds the commands of records in a damaged dump. A whole dump never needs this.
 //!
 //! Certain is what no other reading of the records as a subsequence of the commands contradicts ([`embed`], [`proof`]).
 //! Where they are no subsequence, commands are lost or records are not of the program. Sections are aligned at the
@@ -73,7 +73,7 @@ impl Search<'_> {
         align(self.parts, self.sections, base, anchor, fit)
     }
 
-    /// Sections by the order of records alone; `None` if those of the parts that are `wanted` are no subsequence of the
+    /// Sections by the order of records alone; `None` if the records of the `wanted` parts are not a subsequence of the
     /// commands.
     fn ordered(&self, wanted: impl Fn(usize) -> bool) -> Option<Pairing> {
         let places: Vec<usize> = (0..self.parts.len())
@@ -124,7 +124,7 @@ impl Search<'_> {
         }
         let same = earliest.iter().zip(&latest).map(|(a, b)| a == b);
         let mut certain: Vec<bool> = same.collect();
-        // What is left of a stream without its head is more likely its end.
+        // The remains of a stream without its beginning are more likely its end.
         let headless = records[0].id > self.stream.base || self.stream.anchor == Anchor::End;
         let chosen = if headless { latest } else { earliest };
         let reading = Assignment {
@@ -138,8 +138,8 @@ impl Search<'_> {
         Some((chosen, certain))
     }
 
-    /// A compiled model is framed by pairs of records that are of no command. A record that may be in such a pair is
-    /// not certain, neither by itself nor before a gap in the ids that follow it.
+    /// A compiled model is framed by pairs of records without a command. A record that may be in such a pair is not
+    /// certain, neither by itself nor before a gap in the ids that follow it.
     fn doubt_frames(&self, found: &mut Pairing) {
         const PAIR: usize = 2;
         if !self.of_descriptors() {
@@ -161,14 +161,14 @@ impl Search<'_> {
         }
     }
 
-    /// Whether all sections of records without commands are such as frame a program. They are before all others or
-    /// after them. Unless it is a compiled model, they are pairs, in a program without sections as short.
+    /// Whether all sections of records without commands may frame a program. They are before all others or after them.
+    /// Except in a compiled model, they are pairs, in a program without equally short sections.
     fn only_frames_left(&self, pairs: &[Pair]) -> bool {
         const PAIR: usize = 2;
         let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
             return false;
         };
-        // What frames a program has ids of its own, one after the other.
+        // The records that frame a program have consecutive ids of their own.
         let highest = self
             .sections
             .iter()

@@ -16,7 +16,7 @@ use crate::matching::sections::{Anchor, CommandSection};
 use crate::matching::stream::Stream;
 use crate::report::Engine;
 
-/// Records, each with the section that it is taken to be of.
+/// Records, each with its assumed section.
 pub(super) struct Assignment<'a> {
     /// The stream.
     pub stream: &'a Stream<'a>,
@@ -56,8 +56,8 @@ impl Assignment<'_> {
         }
     }
 
-    /// Doubts what may be a stray: some chips write a record with an id of its own behind the program. The last record is known
-    /// to be none if its id goes on with the program's or is the last command's.
+    /// Marks a possible stray record as uncertain: some chips write a record with an id of its own after the program.
+    /// The last record is not a stray if its id continues the program's or is the last command's.
     pub fn doubt_stray(&self, certain: &mut [bool]) {
         let strays = self.stream.chip.spec().preamble == Preamble::Strays;
         let (Some(last), Some(&section)) = (self.records.last(), self.chosen.last()) else {

@@ -18,7 +18,7 @@ pub(in crate::matching) fn split(
     shift: i64,
     clash: &dyn Fn(usize, i64) -> bool,
 ) -> Split {
-    // Clashes from each record on, all shifted.
+    // Contradictions from each record on, all shifted.
     let mut behind = vec![0; places.len() + 1];
     for (k, &place) in places.iter().enumerate().rev() {
         behind[k] = behind[k + 1] + usize::from(clash(place, index(place) - shift));

@@ -203,7 +203,7 @@ fn bandwidths(view: &View, dma: &DmaDetail, info: &mut FieldList) {
     info.push("DDR Bandwidth(GB/s)", dma.ddr_gbps);
 }
 
-/// What CV84X6 counts beside its bytes.
+/// Counters of CV84X6 besides its bytes.
 struct Cv84x6 {
     counters: DmaCounters,
     ddr_bytes: u64,

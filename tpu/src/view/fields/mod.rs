@@ -139,7 +139,7 @@ pub fn fields(view: &View) -> Fields {
     fields
 }
 
-/// What every event ends with.
+/// The fields at the end of every event.
 fn tail(view: &View, info: &mut FieldList) {
     info.set("Global Idx", view.index as u64);
     match view.event.core() {
@@ -158,7 +158,8 @@ fn tail(view: &View, info: &mut FieldList) {
     }
 }
 
-/// What a TIU command says. Long as a table is: one line for each field, in the order of RegInfo.
+/// The fields of a TIU command. The function is long because it is a table: one line for each field, in the order of
+/// RegInfo.
 fn tiu(view: &View, fields: &mut Fields) {
     let info = &mut fields.info;
     let cv = view.chip == Chip::Cv84x6;
@@ -249,7 +250,7 @@ fn tiu(view: &View, fields: &mut Fields) {
     }
 }
 
-/// The bits of a TIU node; without one, those of a node that stands for the guess.
+/// The bits of a TIU node; without one, those of a node for the guess.
 fn node_fields(view: &View, list: &mut FieldList) {
     let (kind, engine, info) = match view.event.link() {
         Link::Node { word, .. } => (word & 0x7f, word >> 7 & 7, node_info(word)),

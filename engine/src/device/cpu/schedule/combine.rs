@@ -11,10 +11,10 @@ use super::factors::*;
 use super::{Algorithm, CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
 use crate::schedule::{Dimension, FactorValue};
 
-/// Most vector operations that a tile may unroll into.
+/// Maximum number of vector operations that a tile may be unrolled into.
 pub const MAX_UNROLLED: i64 = 64;
 
-/// What a combination is checked against.
+/// The sizes that a combination is checked against.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "shape", rename_all = "snake_case")]
 pub(super) enum Shape {
@@ -132,7 +132,7 @@ pub(super) fn combine(
     Ok(knobs)
 }
 
-/// A parallel extent that divides `iterations`; none if it is no less than them.
+/// A parallel extent that divides `iterations`. `None` if it is not smaller.
 fn even_extent(extent: Option<i64>, iterations: i64) -> Result<Option<i64>, String> {
     match extent {
         Some(extent) if extent < iterations && iterations % extent != 0 => Err(format!(
@@ -266,7 +266,7 @@ fn normalise(
     Ok(())
 }
 
-/// Steps that are unrolled indeed: whole inner loops, as many as fit.
+/// Number of steps that are really unrolled: whole inner loops, while they fit.
 fn unrolled_steps(knobs: &ContractionKnobs, axes: &[Axis]) -> i64 {
     let mut steps = 1;
     for axis in axes.iter().rev().filter(|a| a.reduction) {

@@ -314,7 +314,7 @@ impl Nest<'_> {
             return Err(unfit("the block has other loops than iterators"));
         }
         let mut levels = Levels::default();
-        // Without a cache tile there is no loop for it, not even one of a single iteration.
+        // Without a cache tile there is no loop for it, not even one with a single iteration.
         let cache_level = !knobs.cache_tile.is_empty();
         for name in &knobs.loop_order {
             let own = &loops[self.place(name)?];
@@ -369,7 +369,7 @@ impl Nest<'_> {
     /// Before the initialisation is split from the update, so that it inherits both.
     fn unroll_and_vectorize(&self, levels: &Levels) -> Result<()> {
         let s = self.s;
-        // A vector of one lane is no vector to TVM.
+        // A vector of one lane is a scalar to TVM.
         let vectors = usize::from(self.knobs.vector_length > 1);
         let (blocks, vectors) = levels
             .lanes

@@ -38,7 +38,7 @@ pub(super) fn with_knobs(
     DotBlocks::of(s)?.apply(s, unit, dot, knobs)
 }
 
-/// The blocks of such an operator.
+/// The blocks of an operator with dot products of bytes.
 struct DotBlocks {
     /// Brings the data into runs.
     data: Part,
@@ -211,7 +211,7 @@ struct Nest {
     lanes: Loop,
 }
 
-/// The iterators of a product of bytes in runs, and the buffer of its data; none for another reduction.
+/// The iterators of a product of bytes in runs, and the buffer of its data. `None` for another reduction.
 fn axes(info: &BlockInfo) -> Option<(Axes, String)> {
     let run_of = |access: &Access| {
         let iter = access.indices.last()?.plain()?;

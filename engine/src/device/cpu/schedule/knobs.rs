@@ -105,8 +105,8 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     knobs
 }
 
-/// The axes worth a place in the register tile, innermost first: those that reuse what is loaded along the vector axis.
-/// Where there is none (depthwise convolutions, pooling), it is the innermost other one, for independent sums.
+/// The axes for the register tile, innermost first: those along which the loaded vector is reused. Where there is none
+/// (depthwise convolutions, pooling), it is the innermost other axis, for independent sums.
 fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> Vec<usize> {
     let others: Vec<usize> = spatial
         .iter()

@@ -109,7 +109,7 @@ const SUGGESTIONS: [Suggestion; 7] = [
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Tile, Padding::Root).map(Knobs::Contraction)
     },
-    // The epilogue in a nest of its own too, for those that index the result in another way.
+    // The epilogue in a nest of its own, also if it indexes the result in another way.
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Root, Padding::Root).map(Knobs::Contraction)
     },
@@ -174,7 +174,7 @@ impl Templates for CpuTemplates {
             return Ok(Space::fixed(base));
         };
         if matches!(knobs, Knobs::Convolution(_)) {
-            // What varies is the direct convolution; its space has the other algorithms.
+            // The direct convolution's knobs vary; its space has the other algorithms too.
             let s = Schedule::new(function, 0)?;
             let direct = contraction::suggested(&s, self.unit, Epilogue::Tile, Padding::Root)?;
             knobs = Knobs::Contraction(direct);

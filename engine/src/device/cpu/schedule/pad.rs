@@ -122,7 +122,7 @@ fn vectorize_row(s: &Schedule, row: &Loop, unit: VectorUnit) -> Result<()> {
     s.vectorize(&split[1])
 }
 
-/// A copy of what `block` reads from its buffer `operand`, to be treated like a padding.
+/// A copy of the region that `block` reads from its buffer `operand`, scheduled like a padding.
 pub(super) fn copy_of(s: &Schedule, block: &Block, operand: usize) -> Result<Part> {
     let copy = s.cache_read(block, operand, "global")?;
     let info = s.info(&copy)?;

@@ -1,7 +1,7 @@
 //! Reductions of a whole tensor to one value: sums, means, largest values, ranges of a dynamic quantisation.
 //!
 //! There is no spatial loop to run in parallel or to vectorise, so the reduction is factored. Each piece of the tensor
-//! is reduced on its own, in parallel, to a few vector registers of values. These are reduced to one value at the end.
+//! is reduced separately, in parallel, to a few vector registers. These are reduced to one value at the end.
 
 use opdata::contract::knobs::PartialKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length};
@@ -16,7 +16,7 @@ use crate::schedule::unfit;
 const SHORTEST: i64 = 1024;
 /// Elements of a piece at least: less is not worth another thread's start.
 const PIECE_ELEMENTS: i64 = 16 * 1024;
-/// Most pieces, more than most machines have threads.
+/// Maximum number of pieces, more than most machines have threads.
 const MOST_PIECES: i64 = 256;
 /// Registers of independent results, which hide the latency of an addition.
 const REGISTERS: i64 = 4;

@@ -13,7 +13,7 @@ use tvm_bridge::{BlockInfo, DType, Result, Schedule};
 use super::prepare::Part;
 use crate::schedule::unfit;
 
-/// The template with the knobs that suit every such operator.
+/// The template with default knobs for such an operator.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<RowsKnobs> {
     let knobs = RowsKnobs {
         vector_length: unit.lanes(),
@@ -120,7 +120,7 @@ impl Rows {
             let inside = own.split_off(self.rows);
             let row = s.fuse(&own.iter().collect::<Vec<_>>())?;
             if writes_truth(info) {
-                // LLVM makes vectors of such a loop itself; TVM's truth values are of two types, which it mixes up.
+                // LLVM vectorises such a loop itself. TVM has two types of truth values, and mixes them up in vectors.
             } else if !info.is_reduction() {
                 vectorize(s, &fused_suffix(s, info, inside)?, lanes)?;
             } else if self.is_one_a_row(info)
@@ -158,8 +158,8 @@ impl Rows {
     }
 }
 
-/// Number of leading iterators that tell a reduction's results apart: axes that were reduced and kept as extents of one
-/// are none of them.
+/// Number of leading iterators that index a reduction's results. Reduced axes that were kept with extent one are not
+/// counted.
 fn rows_of(info: &BlockInfo) -> usize {
     let spatial: Vec<i64> = info
         .of_kind(IterKind::Spatial)
@@ -230,8 +230,8 @@ fn vectorize(s: &Schedule, own: &[Loop], lanes: i64) -> Result<()> {
     s.vectorize(&split[1])
 }
 
-/// Factors the innermost of a reduction's `own` loops into as many partial results as there are lanes. Returns the loop
-/// over the rows of the block that computes them. Nothing for rows that are too short.
+/// Factors the innermost of a reduction's `own` loops into one partial result per lane. Returns the loop over the rows
+/// of the block that computes them. `None` if the rows are too short.
 fn factor(s: &Schedule, own: &[Loop], lanes: i64) -> Result<Option<Loop>> {
     let Some(innermost) = own.last() else {
         return Ok(None);

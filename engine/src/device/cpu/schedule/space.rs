@@ -21,7 +21,7 @@ const MAX_CACHE_TILE: i64 = 32;
 /// Largest inner reduction tile offered.
 const MAX_REDUCTION_TILE: i64 = 128;
 
-/// What can be varied of `function`, whose schedule is `base` where nothing is, and what combinations are checked against.
+/// The knobs of `function`, whose default schedule is `base`, and the sizes that combinations are checked against.
 ///
 /// # Errors
 /// TVM's.
@@ -78,7 +78,7 @@ pub(super) fn dimensions(
     })
 }
 
-/// What an operator has around its reduction.
+/// The blocks of an operator around its reduction.
 #[derive(Clone, Copy)]
 struct Extras {
     has_tail: bool,

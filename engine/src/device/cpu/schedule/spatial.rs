@@ -1,8 +1,7 @@
 //! Operators without a reduction: element-wise chains, copies, transposes, concatenations.
 //!
-//! The innermost loops that all accesses walk through alike are fused, vectorised and what is outside runs in parallel.
-//! Transposes go block by block, paddings fill and copy, and images that are enlarged or put together are
-//! stored interleaved.
+//! The innermost loops that all accesses traverse alike are fused and vectorised; the loops outside run in parallel.
+//! Transposes go block by block, paddings fill and copy, and resized or concatenated images are stored interleaved.
 
 use opdata::contract::knobs::SpatialKnobs;
 use opmodels::tile::{VectorUnit, divisors, even_vector_length, vector_length};
@@ -114,11 +113,10 @@ struct Flat {
 }
 
 impl Flat {
-    /// Fuses; nothing for a block without loops. `step` says of an extent in how large steps such a loop is to be gone
-    /// through.
+    /// Fuses the loops. `None` for a block without loops. `step` gives the step size of a loop by its extent.
     ///
-    /// No more loops are fused than a step needs: TVM sees that `f / 56 * 56 + f % 56` is `f`, but not if the step divides
-    /// more loops together (the vectors would be gathered).
+    /// No more loops are fused than a step needs. TVM simplifies `f / 56 * 56 + f % 56` to `f`, but not if the step
+    /// divides several loops together (the vectors would be gathered).
     fn of(s: &Schedule, part: &Part, step: impl Fn(i64) -> i64) -> Result<Option<Flat>> {
         let mut loops = s.loops(&part.block)?;
         if loops.len() != part.info.iters.len() {
@@ -216,7 +214,7 @@ fn piece(extent: i64) -> i64 {
     divisor.filter(|&d| d >= FEWEST).unwrap_or(extent)
 }
 
-/// How many neighbours along the innermost axis come from as many places, or from one, in turn. Nothing where their
+/// Number of neighbours along the innermost axis that come from different sources in turn, or from one. `None` if their
 /// runs do not divide the axis, or are too few to fill vectors.
 fn interleaved(info: &BlockInfo) -> Option<i64> {
     /// Runs that make a vector of a width that is worth it.

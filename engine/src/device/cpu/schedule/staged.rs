@@ -13,7 +13,7 @@ use crate::schedule::unfit;
 /// A buffer that is filled, piece by piece, close to where the reduction reads it.
 pub(super) struct Staged {
     pub filling: Part,
-    /// How many of the outermost loops index the buffer plainly: one fill for each of their values.
+    /// Number of the outermost loops that index the buffer directly: there is one fill for each of their values.
     pub outer_axes: usize,
     /// Step of the innermost axis between neighbouring outputs.
     pub stride: i64,

@@ -1,6 +1,6 @@
 //! The source of an emulation: TVM's CUDA behind the shim, and for each kernel the function that TVM's host code calls.
 //!
-//! What the source does not say (the sizes of arguments, the grid) is read from the lowered kernels' script.
+//! Facts missing in the source (the sizes of arguments, the grid) are read from the lowered kernels' script.
 
 use std::fmt::Write as _;
 

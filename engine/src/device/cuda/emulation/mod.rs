@@ -1,8 +1,8 @@
 //! Running generated CUDA on the CPU, for tests: TVM's kernels compiled by the host's C++ compiler with a shim of our own,
 //! and started by TVM's own host code.
 //!
-//! `shim.h` says how threads run, what it finds and what it cannot see. It takes a C++ compiler, and a process in which
-//! TVM's CUDA runtime is not loaded.
+//! `shim.h` describes how threads run, which faults it finds and which it cannot find. It needs a C++ compiler, and a
+//! process in which TVM's CUDA runtime is not loaded.
 
 mod gpu;
 mod kernels;

@@ -1,4 +1,4 @@
-//! The process that NVRTC runs in, and what it and its parent say to each other.
+//! The process that NVRTC runs in, and its messages to and from its parent.
 //!
 //! The parent writes one JSON line a request. The child answers with one JSON line, and the cubin's bytes behind it. A
 //! compilation that takes too long ends the child by the alarm that it has set itself, so nothing has to watch it. A
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::library::Library;
 use super::toolkit::Toolkit;
 
-/// What to compile.
+/// The source to compile, with options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Request {
     /// The architecture, e.g. `sm_80`.
@@ -23,12 +23,12 @@ pub(super) struct Request {
     pub limit_s: u32,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
-    /// What the compiler and the assembler said.
+    /// Messages of the compiler and the assembler.
     pub log: String,
-    /// What went wrong, if anything did.
+    /// The fault, if there is one.
     pub problem: Option<String>,
     /// Bytes of the cubin, which follow this line.
     pub cubin_bytes: usize,

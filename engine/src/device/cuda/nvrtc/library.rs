@@ -38,11 +38,11 @@ pub(super) struct Library {
     message: Message,
 }
 
-/// What a compilation gave.
+/// The result of a compilation.
 pub(super) struct Output {
-    /// What the compiler and the assembler said.
+    /// Messages of the compiler and the assembler.
     pub log: String,
-    /// The machine code, or the compiler's name for what went wrong.
+    /// The machine code, or the compiler's name for the fault.
     pub cubin: Result<Vec<u8>, String>,
 }
 
@@ -124,13 +124,13 @@ impl Library {
     }
 }
 
-/// What a pair of functions for size and bytes gives; empty where they fail.
+/// The bytes that a pair of functions for size and content returns; empty if they fail.
 ///
 /// # Safety
 /// `program` is live, and the functions are NVRTC's.
 unsafe fn read(program: Program, size: Size, bytes: Bytes) -> Vec<u8> {
     let mut length = 0;
-    // SAFETY: by the contract; the buffer has the size that was asked for.
+    // SAFETY: by the contract; the buffer has the requested size.
     unsafe {
         if size(program, &mut length) != 0 {
             return Vec::new();

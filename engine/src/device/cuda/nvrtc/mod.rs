@@ -1,8 +1,8 @@
 //! NVIDIA's run-time compiler: CUDA source in, a cubin and the assembler's log out.
 //!
-//! It runs in child processes, because a kernel can keep it busy for minutes and nothing stops it but the end of its
-//! process. [`Nvrtc`] keeps as many as there are threads that compile; [`serve`] is the child. [`toolkit`] finds the
-//! libraries and headers that `scripts/setup --with cuda` installs.
+//! It runs in child processes, because a kernel can keep it busy for minutes, and only the end of its process stops it.
+//! [`Nvrtc`] keeps one for each compiling thread; [`serve`] is the child. [`toolkit`] finds the libraries and headers
+//! that `scripts/setup --with cuda` installs.
 
 mod child;
 mod library;

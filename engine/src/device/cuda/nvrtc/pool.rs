@@ -1,4 +1,4 @@
-//! The parent's side of NVRTC: child processes that wait for work, and what is made of their answers.
+//! The parent's side of NVRTC: child processes that wait for work, and the reading of their answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +18,7 @@ use crate::device::TooLong;
 pub(crate) struct Cubin {
     /// An ELF file.
     pub bytes: Vec<u8>,
-    /// What the assembler said of its kernels.
+    /// The assembler's messages about its kernels.
     pub log: String,
 }
 
@@ -150,7 +150,7 @@ impl Compiler {
 
 impl Drop for Compiler {
     fn drop(&mut self) {
-        // What has ended already cannot be killed, and that is fine.
+        // A process that has ended already cannot be killed, which is fine.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

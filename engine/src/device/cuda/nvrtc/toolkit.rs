@@ -14,7 +14,7 @@ pub(crate) struct Toolkit {
 #[error("NVRTC, NVIDIA's compiler of CUDA source, is not installed")]
 pub(crate) struct ToolkitMissing;
 
-/// There is no CUDA runtime that TVM's can work with.
+/// No CUDA runtime that TVM's can work with was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("CUDA's runtime library, {RUNTIME}, is not installed")]
 pub(crate) struct RuntimeMissing;
@@ -22,7 +22,7 @@ pub(crate) struct RuntimeMissing;
 /// The library.
 const RUNTIME: &str = "libcudart.so.13";
 
-/// What to do about it.
+/// How to install it.
 pub(crate) const HOW_TO_GET_IT: &str = "run scripts/setup --with cuda (97 MB to download, under NVIDIA's licence), or set CUDA_HOME to a CUDA toolkit of version 12 or 13";
 
 /// Environment variable that names a CUDA toolkit.
@@ -33,14 +33,14 @@ const EXTRA: &str = "cuda/nvidia/cu13";
 const SYSTEM: &str = "/usr/local/cuda";
 /// Names of the library, the newest first.
 const LIBRARIES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
-/// Folders of a toolkit that libraries can be in.
+/// Folders of a toolkit that may contain libraries.
 const FOLDERS: [&str; 2] = ["lib", "lib64"];
 
 impl Toolkit {
     /// The toolkit that [`VARIABLE`] names, else that of the virtual environment, else the system's.
     ///
     /// # Errors
-    /// There is none of them.
+    /// Fails if none was found.
     pub fn find() -> Result<Toolkit, ToolkitMissing> {
         let found = roots().find_map(|root| Toolkit::at(&root));
         found.ok_or(ToolkitMissing)

@@ -18,7 +18,7 @@ use crate::schedule::unfit;
 
 /// Products with fewer rows or columns are better summed by several threads each.
 const SMALLEST: i64 = 8;
-/// Most values that a thread keeps side by side; the rest of its tile is as far away as its neighbours' tiles. So the
+/// Maximum number of adjacent values of a thread; the rest of its tile is as far away as its neighbours' tiles. So the
 /// threads of a warp read whole lines of shared memory.
 const SIDE_BY_SIDE: i64 = 4;
 /// Elements between rows of the transposed operand in shared memory beyond a multiple of [`BANKS`].
@@ -65,7 +65,7 @@ const TILES: [(i64, i64, i64, i64); 9] = [
 /// The tile that keeps the multiprocessors busiest. Its price is the rounds of blocks, times what a block costs: its
 /// products, and its loads, which weigh more the smaller the tile is.
 fn default_knobs(extents: Extents, limits: &Limits) -> TileKnobs {
-    /// What loading an element costs, in products.
+    /// Cost of loading an element, in products.
     const LOAD: i64 = 12;
     let cost = |&(m, n, _, _): &(i64, i64, i64, i64)| {
         let blocks = extents.batch * ceil(extents.m, m) * ceil(extents.n, n);
@@ -189,7 +189,7 @@ fn apply(s: &Schedule, product: Product, knobs: &TileKnobs) -> Result<()> {
     pipeline(s, &tile.outer_depth, &copies, knobs.stages)
 }
 
-/// The loops of a tile that others are placed at.
+/// The loops of a tile that other blocks are computed at.
 struct Tile {
     thread: Loop,
     outer_depth: Loop,
@@ -197,7 +197,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// Splits the product's four loops into blocks, virtual threads, threads and what a thread does.
+    /// Splits the product's four loops into blocks, virtual threads, threads and the results of a thread.
     fn split(s: &Schedule, block: &Block, knobs: &TileKnobs) -> Result<Tile> {
         let [batch, m, n, k] = &loops_of(s, block)?;
         let side = |l: &Loop, block: i64, thread: i64| {
@@ -234,7 +234,7 @@ impl Tile {
     }
 }
 
-/// How many of a thread's results along an axis lie side by side.
+/// Number of a thread's adjacent results along an axis.
 fn inner_of(thread: i64) -> i64 {
     let divides = |inner: &i64| thread % inner == 0;
     (1..=SIDE_BY_SIDE).rev().find(divides).unwrap_or(1)

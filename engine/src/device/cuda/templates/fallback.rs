@@ -12,7 +12,7 @@ use super::parts::OperatorBlocks;
 use super::{ElementKnobs, limits, reduction, window};
 use crate::schedule::{Part, unfit};
 
-/// Threads of a block where nothing else is asked for.
+/// Default number of threads of a block.
 pub(super) const BLOCK_SIZE: i64 = 256;
 /// Bytes of the widest load.
 const WIDEST_BYTES: i64 = 16;
@@ -44,7 +44,7 @@ pub(super) fn rest(s: &Schedule, block: &Block) -> Result<()> {
         vector: 4,
     };
     let own = s.info(block)?.name;
-    // What is behind it and read by others is written into its readers first.
+    // Blocks after it that others read are inlined into their readers first.
     loop {
         let behind = reachable(s, block)?;
         let mut inlined = false;
@@ -109,7 +109,7 @@ fn kernel(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
     if let Some(outermost) = s.loops(&part.block)?.first()
         && s.is_bound(outermost)?
     {
-        // It is one already, as what is behind another.
+        // It is one already, because it follows another block.
         return Ok(());
     }
     if !part.info.is_reduction() {
@@ -153,7 +153,7 @@ pub(super) fn loops_or_one(s: &Schedule, block: &Block) -> Result<Vec<Loop>> {
     Ok(loops)
 }
 
-/// Whether a block's elements are of types that the GPU has vectors of.
+/// Whether a block's elements have a type that the GPU has vectors of.
 pub(super) fn is_vectorizable(info: &BlockInfo) -> bool {
     let has_vectors = |dtype: Option<DType>| {
         matches!(dtype, Some(DType::Float32 | DType::Float16 | DType::Int32))

@@ -15,7 +15,7 @@ pub struct TileKnobs {
     pub thread_m: i64,
     /// Columns that a thread computes.
     pub thread_n: i64,
-    /// Most elements that are loaded or stored at once.
+    /// Maximum number of elements per load or store.
     pub vector: i64,
     /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
@@ -52,7 +52,7 @@ pub struct FragmentKnobs {
     pub warp_m: i64,
     /// Columns that a warp computes.
     pub warp_n: i64,
-    /// Most elements that are loaded or stored at once.
+    /// Maximum number of elements per load or store.
     pub vector: i64,
     /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
@@ -77,7 +77,7 @@ pub struct ReductionKnobs {
     pub block_size: i64,
     /// Results that a block computes side by side; the other threads share each sum.
     pub results: i64,
-    /// Most elements that are loaded at once.
+    /// Maximum number of elements per load.
     pub vector: i64,
     /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
@@ -108,7 +108,7 @@ pub struct WindowKnobs {
 pub struct ElementKnobs {
     /// Threads of a block.
     pub block_size: i64,
-    /// Most elements that are loaded or stored at once.
+    /// Maximum number of elements per load or store.
     pub vector: i64,
 }
 

@@ -1,10 +1,10 @@
-//! What a GPU allows a kernel, as far as templates ask.
+//! Limits of a GPU that templates depend on.
 
 use serde_json::Value;
 
 use crate::nvidia::driver;
 
-/// Most threads of a block, on every GPU that TVM's CUDA code runs on.
+/// Maximum number of threads of a block, on every GPU that TVM's CUDA code runs on.
 pub(super) const MAX_THREADS: i64 = 1024;
 /// Shared memory of a block that needs no attribute of the kernel, in bytes.
 pub(super) const STATIC_SHARED_BYTES: i64 = 48 * 1024;
@@ -13,7 +13,7 @@ pub(super) const DYNAMIC_SHARED_BYTES: i64 = 99 * 1024;
 /// Threads that execute together.
 pub(super) const WARP: i64 = 32;
 
-/// What default knobs are chosen for.
+/// The limits that default knobs are chosen for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Multiprocessors of the GPU.
@@ -38,7 +38,7 @@ impl Limits {
         }
     }
 
-    /// For the large GPU of the generation that a target's dictionary is for.
+    /// Those of the large GPU of the generation that a target's dictionary names.
     pub fn of(dictionary: &Value) -> Limits {
         let arch = dictionary["arch"].as_str().unwrap_or_default();
         let digits = arch.trim_start_matches("sm_");
@@ -70,7 +70,7 @@ impl Limits {
     }
 }
 
-/// Most stages of a product without asynchronous copies.
+/// Maximum number of stages of a product without asynchronous copies.
 pub(super) const SYNCHRONOUS_STAGES: i64 = 2;
 
 /// Whether a block may have this many threads.

@@ -1,4 +1,4 @@
-//! An operator's blocks, sorted by what they are to a template, and writing blocks into each other.
+//! An operator's blocks, sorted by their role in a template, and functions that inline blocks into each other.
 //!
 //! On a GPU a padding costs nothing but a condition where it is read. So everything that only computes what others read
 //! is written into its readers. What remains are reductions and outputs.
@@ -8,7 +8,7 @@ use tvm_bridge::{Block, Result, Schedule};
 
 use crate::schedule::{Part, unfit};
 
-/// What an operator consists of.
+/// The blocks of an operator.
 #[derive(Debug)]
 pub(super) struct OperatorBlocks {
     /// Reductions in program order.
@@ -53,7 +53,7 @@ impl OperatorBlocks {
     /// The one reduction.
     ///
     /// # Errors
-    /// There is none, or several.
+    /// Fails if there is none, or if there are several.
     pub fn anchor(&self) -> Result<&Part> {
         match &self.reductions[..] {
             [anchor] => Ok(anchor),
@@ -62,7 +62,7 @@ impl OperatorBlocks {
     }
 }
 
-/// Writes all that `block` reads into it, and what that reads, back to the operator's arguments.
+/// Inlines all producers of `block` into it, back to the operator's arguments.
 ///
 /// # Errors
 /// It reads a reduction's result, or something that others read in another way.
@@ -77,8 +77,8 @@ pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
 /// Writes everything behind `block` into it, so that the block computes the operator's output.
 ///
 /// # Errors
-/// Something behind it reads its result in another order, or there are several outputs, or not all threads of a
-/// block have one of the results.
+/// Fails if a consumer reads the result in another order, if there are several outputs, or if not every thread of a
+/// block has a result.
 pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
     let own = s.info(block)?.name;
     // Whether not every thread has a result, and how many results there are where it has.

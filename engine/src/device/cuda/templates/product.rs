@@ -1,10 +1,10 @@
 //! Products of two operands, recognised by how they are indexed: matrix products, convolutions of any rank and
 //! layout, grouped and transposed ones.
 //!
-//! An axis that indexes one operand and the output is a row (`m`) or a column (`n`). One that indexes both is of the
-//! batch. An axis that is summed over is the depth (`k`). The columns are those of the output's last axis, so that
-//! results are written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`. The
-//! copies between it and the operands become the loads into shared memory.
+//! An axis that indexes one operand and the output is a row (`m`) or a column (`n`). One that indexes both operands
+//! belongs to the batch. An axis that is summed over is the depth (`k`). The columns include the output's last axis, so
+//! that adjacent results are stored together. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k,
+//! n]`. The copies between it and the operands become the loads into shared memory.
 
 use tvm_bridge::inspect::{Access, BlockInfo, Index, IterKind};
 use tvm_bridge::ir::IndexMap;
@@ -26,7 +26,7 @@ pub(super) struct Product {
     rows: Vec<usize>,
     columns: Vec<usize>,
     depth: Vec<usize>,
-    /// Which of the block's reads has the rows, and which the columns.
+    /// The indices of the block's reads with the rows and with the columns.
     pub operands: [usize; 2],
     /// Whether something computes an operand before it is read (a padding).
     computed: [bool; 2],
@@ -100,7 +100,7 @@ impl Product {
     /// The product that the operator's one reduction is.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the block is not a product.
     pub fn find(s: &Schedule) -> Result<Product> {
         let parts = OperatorBlocks::of(s)?;
         let anchor = parts.anchor()?;
@@ -209,7 +209,7 @@ impl Product {
         }
     }
 
-    /// Type of the operands; none where they differ or tensors cannot have it.
+    /// Type of the operands. `None` if they differ or if tensors cannot have it.
     pub fn operand_type(&self) -> Option<DType> {
         let [a, b] = self.operands.map(|i| self.info.reads[i].dtype);
         a.filter(|_| a == b)
@@ -225,8 +225,8 @@ impl Product {
         self.operands == [1, 0]
     }
 
-    /// How many elements of an operand (0: that with the rows) can be loaded at once, at most `most`, and in which
-    /// layout of the copy they are neighbours.
+    /// Number of elements of an operand (0: the one with the rows) per load, at most `most`, and the layout of the copy
+    /// in which they are adjacent.
     pub fn vector(&self, side: usize, most: i64) -> (CopyLayout, i64) {
         let own = if side == 0 { &self.rows } else { &self.columns };
         let access = &self.info.reads[self.operands[side]];
@@ -242,14 +242,14 @@ impl Product {
         (layout, vector.unwrap_or(1))
     }
 
-    /// How many results can be stored at once, at most `most`.
+    /// Number of results per store, at most `most`.
     pub fn output_vector(&self, most: i64) -> i64 {
         let run = self.run(&self.info.writes[0], &self.columns);
         let vector = [8, 4, 2].into_iter().find(|v| *v <= most && run % v == 0);
         vector.unwrap_or(1)
     }
 
-    /// How many consecutive values of the fused axes lie side by side in the buffer.
+    /// Number of consecutive values of the fused axes that are adjacent in the buffer.
     fn run(&self, access: &Access, fused: &[usize]) -> i64 {
         let mut run = 1;
         if let (Some(index), Some(&packed), Some(&iter)) =
@@ -276,7 +276,7 @@ impl Product {
         run
     }
 
-    /// Whether an index walks by `iter` through a part of what it could, and by another iterator from part to part.
+    /// Whether an index takes only part of its range by `iter`, and the parts by another iterator.
     fn is_part(&self, index: &Index, iter: usize) -> bool {
         let step = (iter, Some(1));
         let whole = Some(self.info.iters[iter].extent);
@@ -320,7 +320,7 @@ impl Product {
     }
 }
 
-/// The iterators that index a block's copy of a buffer; those of one value are missing where they were added to others.
+/// The iterators that index a block's copy of a buffer. Those with one value are missing if they were added to others.
 fn copied_axes(access: &Access) -> Result<Vec<usize>> {
     let plain = access.indices.iter().map(|index| index.plain());
     plain

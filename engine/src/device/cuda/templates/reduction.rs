@@ -92,7 +92,7 @@ pub(super) fn default_knobs(info: &BlockInfo) -> ReductionKnobs {
     }
 }
 
-/// The largest power of two that is no larger.
+/// The largest power of two up to `n`.
 fn power_below(n: i64) -> i64 {
     1 << n.max(1).ilog2()
 }
@@ -147,7 +147,7 @@ fn apply(s: &Schedule, parts: &OperatorBlocks, knobs: &ReductionKnobs) -> Result
     nest(s, parts.anchor()?, knobs)
 }
 
-/// Schedules one reduction and what is behind it.
+/// Schedules one reduction and its consumers.
 pub(super) fn nest(s: &Schedule, part: &Part, knobs: &ReductionKnobs) -> Result<()> {
     let (_, terms) = extents(&part.info);
     check(knobs, row(&part.info)).map_err(|reason| unfit(&reason))?;

@@ -21,7 +21,7 @@ const BLOCK_SIZES: [i64; 16] = [
 /// Unroll limits worth trying.
 const UNROLLS: [i64; 5] = [0, 16, 64, 256, 2048];
 
-/// What a combination is checked against.
+/// The sizes that a combination is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Shape {
     /// Size of an operand's elements and of a result, in bytes, and steps of the sum's outermost axis.
@@ -36,7 +36,7 @@ pub(super) enum Shape {
     Threads,
 }
 
-/// What can be varied of `function`, whose default schedule is `base`, and what combinations are checked against.
+/// The knobs of `function`, whose default schedule is `base`, and the sizes that combinations are checked against.
 ///
 /// # Errors
 /// TVM's.
@@ -137,7 +137,7 @@ fn stages(own: i64) -> Dimension {
     numbers(STAGES, [1, 2, 3, 4], own)
 }
 
-/// How many blocks may share a sum.
+/// The number of blocks that may share a sum.
 fn split(own: i64, shape: Shape) -> Dimension {
     let parts = SPLITS.into_iter().filter(|p| match shape {
         Shape::Product { steps, .. } => check_split(*p, steps).is_ok(),

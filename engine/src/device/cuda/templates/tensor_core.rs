@@ -57,14 +57,14 @@ pub(super) fn with_knobs(
     Ok(*knobs)
 }
 
-/// What tensor cores multiply: their name of the operands' type, and what the sums are.
+/// A product on tensor cores: their name of the operands' type, and the type of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Multiplied {
     operands: &'static str,
     sums: Sums,
 }
 
-/// What the sums of a product are.
+/// The type of a product's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sums {
     Half,
@@ -114,7 +114,7 @@ const TILES: [(i64, i64, i64, i64); 6] = [
 ];
 
 fn default_knobs(extents: Extents, limits: &Limits, sums: Sums) -> FragmentKnobs {
-    /// What loading an element costs, in products: more than on plain cores, which multiply more slowly.
+    /// Cost of loading an element, in products: more than without tensor cores, which multiply faster.
     const LOAD: i64 = 48;
     let cost = |&(m, n, _, _): &(i64, i64, i64, i64)| {
         let blocks = extents.batch * ceil(extents.m, m) * ceil(extents.n, n);
@@ -193,7 +193,7 @@ pub(super) fn check(
     }
     limits::check_threads(knobs.warps() * WARP)?;
     check_split(knobs.split, steps)?;
-    // Results take the operands' memory when these are done with.
+    // The results reuse the operands' memory.
     let bytes = operand_bytes(knobs).max(result_bytes(block_m, block_n, result));
     match bytes <= DYNAMIC_SHARED_BYTES {
         true => Ok(()),
@@ -328,7 +328,7 @@ fn unroll_everywhere(s: &Schedule, steps: i64) -> Result<()> {
     s.annotate_block(&root, UNROLL_EXPLICIT, 0)
 }
 
-/// The loops of a tile that others are placed at, and the block of one fragment.
+/// The loops of a tile that other blocks are computed at, and the block of one fragment.
 struct Tile {
     block: Loop,
     warp: Loop,

@@ -62,7 +62,7 @@ fn apply(s: &Schedule, parts: &OperatorBlocks, knobs: &WindowKnobs) -> Result<()
     nest(s, parts.anchor()?, knobs)
 }
 
-/// Schedules one reduction and what is behind it.
+/// Schedules one reduction and its consumers.
 pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()> {
     check(knobs, reduction::row(&part.info)).map_err(|reason| unfit(&reason))?;
     let (mut spatial, summed) = spatial_and_summed(s, part)?;
@@ -126,7 +126,7 @@ fn tail(s: &Schedule, part: &Part, thread: &Loop) -> Result<()> {
     Ok(())
 }
 
-/// A reduction's spatial loops, moved outside, and the loops that it sums over.
+/// A reduction's spatial loops, moved outside, and the loops of its sum.
 pub(super) fn spatial_and_summed(s: &Schedule, part: &Part) -> Result<(Vec<Loop>, Vec<Loop>)> {
     let loops = s.loops(&part.block)?;
     if loops.len() != part.info.iters.len() {

@@ -1,4 +1,4 @@
-//! The process under valgrind: loads a kernel, fills its arguments, and calls it once with the simulator on.
+//! The process under valgrind: it loads a kernel, fills its arguments, and calls it once with the simulator on.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tvm_bridge::{Kernel, KernelModule, Tensor};
 
 use crate::measure::fill::filled;
 
-/// What the child is to run.
+/// The kernel that the child runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     /// The kernel's shared library.
@@ -21,7 +21,7 @@ pub(super) struct Run {
     pub seed: u64,
 }
 
-/// Runs the kernel that the JSON of `input` describes, once, with valgrind's simulator on.
+/// Runs the kernel described by the JSON of `input` once, with valgrind's simulator on.
 ///
 /// # Errors
 /// The request cannot be understood, or the kernel cannot be loaded or fails.

@@ -41,7 +41,7 @@ const SLOWDOWN: u32 = 500;
 /// Longest simulation of a kernel.
 const LIMIT: Duration = Duration::from_secs(25);
 
-/// Counters, their units, and the events of callgrind that they are the sum of.
+/// Counters, their units, and the events of callgrind whose sum they are.
 const EVENTS: [(&str, &str, &[&str]); 6] = [
     ("instructions", "instructions", &["Ir"]),
     ("l1i-misses", "events", &["I1mr"]),
@@ -51,7 +51,7 @@ const EVENTS: [(&str, &str, &[&str]); 6] = [
     ("branch-misses", "events", &["Bcm", "Bim"]),
 ];
 
-/// The processor that kernels are compiled for: valgrind knows AVX2 and no AVX-512.
+/// The processor that kernels are compiled for: valgrind supports AVX2, but not AVX-512.
 fn processor() -> Option<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -66,7 +66,7 @@ fn problem(reason: impl Into<String>, next: &str) -> CounterError {
     CounterError::new(NAME, reason, next)
 }
 
-/// valgrind and what else is needed.
+/// valgrind and the other programs needed.
 fn tools() -> Result<(PathBuf, &'static str), CounterError> {
     let cpu = processor().ok_or_else(|| {
         problem(

@@ -1,4 +1,4 @@
-//! What callgrind writes at its end: the names of its events, and a total of each.
+//! The end of callgrind's output: the names of its events, and a total of each.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ impl Totals {
     /// Reads a `callgrind.out` file.
     ///
     /// # Errors
-    /// It has no events or no totals, or a total is no number.
+    /// Fails if there are no events or no totals, or if a total is not a number.
     pub fn parse(text: &str) -> Result<Totals, String> {
         let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
         let events = line("events:").ok_or("its file names no events")?;

@@ -1,5 +1,5 @@
-//! libpapi, opened at run time: where it is looked for, which version of its interface it has, and the calls that are
-//! used. Nothing of this is linked, so a machine without PAPI runs the same program.
+//! libpapi, opened at run time: its possible paths, the version of its interface, and the calls used. It is not linked,
+//! so a machine without PAPI runs the same program.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_ulong, c_void};
 use std::sync::OnceLock;
@@ -8,10 +8,10 @@ use libloading::{Library, Symbol};
 
 use crate::measure::counters::CounterError;
 
-/// Variable with the path of a libpapi to use in place of those that are looked for.
+/// Variable with the path of a libpapi that replaces the default ones.
 const VARIABLE: &str = "OPBENCH_LIBPAPI";
 
-/// Names that the dynamic loader looks for; the first is there with the files for developers only.
+/// Names for the dynamic loader. The first exists only with the developer package.
 const NAMES: [&str; 9] = [
     "libpapi.so",
     "libpapi.so.7.3",
@@ -36,7 +36,7 @@ const VERSIONS: [(u8, u8); 8] = [
     (5, 7),
 ];
 
-/// What PAPI's calls return when all is well.
+/// Return value of PAPI's calls on success.
 pub(super) const OK: c_int = 0;
 /// The events cannot be counted together.
 pub(super) const CONFLICT: c_int = -8;
@@ -55,12 +55,12 @@ const NO_SET: c_int = -1;
 pub(super) struct Code(pub c_int);
 
 impl Code {
-    /// Whether there is no such event here.
+    /// Whether the event does not exist here.
     pub fn is_no_event(self) -> bool {
         self.0 == NO_EVENT
     }
 
-    /// Whether the component has no such capability at all.
+    /// Whether the component lacks this capability.
     pub fn is_incapable(self) -> bool {
         COMPONENT_CANNOT.contains(&self.0)
     }
@@ -69,15 +69,15 @@ impl Code {
 /// A set of events; PAPI's handle.
 pub(super) type Set = c_int;
 
-/// The part of PAPI that is used: the library, or a stand-in.
+/// The part of PAPI that is used: the library, or a test's replacement.
 pub(super) trait Api: Sync {
     /// Version of its interface.
     fn version(&self) -> (u8, u8);
-    /// What an error means, in PAPI's words.
+    /// An error's message, from PAPI.
     fn words(&self, code: Code) -> String;
     /// The code of an event.
     fn event(&self, name: &str) -> Result<c_int, Code>;
-    /// The component that an event is of, with its name.
+    /// The component of an event, with its name.
     fn component(&self, event: c_int) -> Result<(c_int, String), Code>;
     /// Why PAPI switched a component off when it began, in its words; none of one that works, or is not there.
     fn disabled(&self, component: &str) -> Option<String>;
@@ -171,7 +171,7 @@ fn bind(name: &str, library: &'static Library) -> Result<Papi, CounterError> {
         let init: unsafe extern "C" fn(c_int) -> c_int = find(library, "PAPI_library_init")?;
         type ThreadId = extern "C" fn() -> c_ulong;
         let threads: unsafe extern "C" fn(ThreadId) -> c_int = find(library, "PAPI_thread_init")?;
-        // SAFETY: the call takes any number and refuses those that are not its version.
+        // SAFETY: the call accepts any number and refuses those that are not its version.
         let version = negotiate(|version| unsafe { init(version) })?;
         let papi = Papi {
             version,
@@ -198,7 +198,7 @@ fn bind(name: &str, library: &'static Library) -> Result<Papi, CounterError> {
     all().map_err(unfit)
 }
 
-/// The calling thread, as the kernel numbers it: threads that are attached to have such numbers.
+/// The calling thread's number in the operating system: PAPI attaches to threads by it.
 extern "C" fn thread_id() -> c_ulong {
     // SAFETY: a plain system call without arguments.
     unsafe { libc::gettid() as c_ulong }
@@ -279,7 +279,7 @@ impl Api for Papi {
 
     fn disabled(&self, component: &str) -> Option<String> {
         let name = CString::new(component).ok()?;
-        // SAFETY: a C string; a number for each component, also for those that are switched off.
+        // SAFETY: a C string; components that are switched off have numbers, too.
         let place = unsafe { (self.component_index)(name.as_ptr()) };
         // SAFETY: the call takes any number and returns null or a structure of the library.
         let info = unsafe { (self.component_info)(place) };

@@ -23,7 +23,7 @@ pub(super) struct PapiEvents;
 
 const NAME: &str = "papi";
 
-/// What TVM's collector counted on a CPU when nothing was named, and the presets for the same.
+/// The events that TVM's collector counted on a CPU by default, and the presets for the same.
 const USUAL: [&str; 8] = [
     "perf::CYCLES",
     "perf::INSTRUCTIONS",
@@ -34,7 +34,7 @@ const USUAL: [&str; 8] = [
     "perf::PAGE-FAULTS",
     "perf::CONTEXT-SWITCHES",
 ];
-/// Others that people ask for, as a list shows them.
+/// Other common events, in the order of the list.
 const SHOWN: [&str; 8] = [
     "PAPI_TOT_CYC",
     "PAPI_TOT_INS",
@@ -45,7 +45,7 @@ const SHOWN: [&str; 8] = [
     "PAPI_FP_OPS",
     "PAPI_VEC_SP",
 ];
-/// The component whose events must not stay 0 while the processor works, but for those of the kernel.
+/// The component whose events must not stay 0 while the processor works, except those of the operating system.
 const PROCESSOR: &str = "perf_event";
 const KERNEL_EVENTS: [&str; 8] = [
     "CLOCK",
@@ -84,10 +84,10 @@ struct Event {
     scope: Scope,
 }
 
-/// What lists the events of a machine.
+/// The commands that list the events of a machine.
 const LISTS: &str = "`papi_avail -a` and `papi_native_avail` list the events of this machine; without a PMU use --counters callgrind";
 
-/// PAPI's words about an event, with what to do.
+/// PAPI's message about an event, with a remedy.
 fn refusal(api: &dyn Api, event: &str, code: Code) -> CounterError {
     const UNKNOWN: [c_int; 2] = [-1, -7];
     const REFUSED: c_int = -15;
@@ -248,7 +248,7 @@ impl SourceKind for PapiEvents {
         let counters: Vec<CounterFact> = facts.collect();
         let here = counters.iter().filter(|c| c.problem.is_none()).count();
         let (major, minor) = api.version();
-        // Where nothing counts that people ask for, the source is not there; an event by its name may be, all the same.
+        // If none of the common events counts, the source is called missing. A named event may still count.
         let state = match counters.iter().find_map(|c| c.problem.clone()) {
             Some(problem) if here == 0 => Err(CounterError {
                 subject: NAME.to_owned(),

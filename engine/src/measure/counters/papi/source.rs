@@ -15,11 +15,11 @@ use crate::measure::counters::{Counter, CounterError, CounterSource, Reading, ta
 /// Whose events a component counts, and how that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Those of the thread that a set is attached to.
+    /// Events of the thread that a set is attached to.
     Attached,
     /// Those of the thread that makes and starts the set: it attaches to none here.
     Own,
-    /// Of no thread, such as the machine's energy.
+    /// Events of no thread, such as the machine's energy.
     Machine,
 }
 

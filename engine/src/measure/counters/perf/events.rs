@@ -9,7 +9,7 @@ use perf_event::{Builder, Counter as Handle, ReadFormat};
 use super::{NAME, Seen};
 use crate::measure::counters::{Counter, CounterError};
 
-/// What counts an event.
+/// Where an event is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The kernel, in user mode as in its own: of these, only what it does for the process can be counted by everybody.
@@ -238,7 +238,7 @@ impl Event {
         }
     }
 
-    /// What an error of the kernel means for who wants to count.
+    /// The meaning of the operating system's error for a user who wants to count.
     pub fn refusal(&self, errno: Option<i32>, paranoid: Option<i64>) -> CounterError {
         let setting = paranoid.map_or_else(String::new, |value| {
             format!(" (kernel.perf_event_paranoid is {value})")

@@ -27,11 +27,11 @@ pub(super) struct Perf;
 
 const NAME: &str = "perf";
 
-/// What a counter has seen, since it was opened.
+/// A counter's state since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Seen {
     count: u64,
-    /// Seconds that its thread ran while it was switched on.
+    /// Seconds that its thread ran while the counter was enabled.
     enabled: f64,
     /// Seconds of these that it held a register.
     running: f64,
@@ -47,7 +47,7 @@ impl Seen {
         })
     }
 
-    /// What was seen since `before`; nothing if the count went backwards.
+    /// The difference to `before`. `None` if the count went backwards.
     fn since(self, before: Seen) -> Option<Seen> {
         Some(Seen {
             count: self.count.checked_sub(before.count)?,
@@ -57,7 +57,7 @@ impl Seen {
     }
 }
 
-/// One count of what an event's counters saw on all threads.
+/// The sum of an event's counters over all threads.
 fn reading(seen: &[Option<Seen>]) -> Reading {
     let (mut value, mut enabled, mut running) = (0.0, 0.0, 0.0);
     for seen in seen {
@@ -171,8 +171,8 @@ impl SourceKind for Perf {
 /// Counters of some events for every thread.
 struct PerfSource {
     counters: Vec<Counter>,
-    /// For each thread its counters in the order of `counters`, with what they had seen at the start; the calling
-    /// thread is the last.
+    /// For each thread its counters in the order of `counters`, with their states at the start; the calling thread is
+    /// the last.
     tasks: Vec<Vec<(Handle, Seen)>>,
 }
 

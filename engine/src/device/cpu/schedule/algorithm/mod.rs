@@ -25,7 +25,7 @@ use crate::schedule::unfit;
 
 /// Name of the block that copies the image into the form that the algorithm reads: the one that schedules transform.
 const COPY: &str = "image";
-/// What the names of the other stages' blocks begin with.
+/// Prefix of the names of the other stages' blocks.
 const STAGE: &str = "stage_";
 
 /// A convolution in two dimensions without groups, its weights packed.
@@ -35,10 +35,10 @@ pub(super) struct Convolution {
     block: String,
     batch: i64,
     channels: i64,
-    /// Output channels in a vector, and such vectors.
+    /// Output channels in a vector, and number of such vectors.
     lanes: i64,
     vectors: i64,
-    /// Height and width: of what is read, of the output, of the window, its steps, and steps inside the window.
+    /// Heights and widths: of the input, the output, the window, its stride and its dilation.
     image: [i64; 2],
     output: [i64; 2],
     window: [i64; 2],
@@ -161,7 +161,7 @@ impl Convolution {
 /// the number of channels, and the sums are stored in the output's order.
 ///
 /// # Errors
-/// The operator is no such convolution, or TVM's.
+/// Fails if the operator is not such a convolution.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<ConvolutionKnobs> {
     pixels::schedule(s, unit, |of| {
         let outputs = of.vectors * of.lanes;
@@ -228,7 +228,7 @@ pub(super) fn rewritten(
     Ok(Some(made))
 }
 
-/// Schedules what is not written as it runs: the copy of the image, with what pads it, and the tail.
+/// Schedules the blocks that are not written out as statements: the copy of the image with its padding, and the tail.
 ///
 /// # Errors
 /// Something else is around the convolution.
@@ -242,7 +242,7 @@ pub(super) fn scheduled(s: &Schedule, unit: VectorUnit, knobs: &ConvolutionKnobs
         if info.name == COPY {
             before_copy = false;
             let mut loops = s.loops(&block)?;
-            // Rows stay loops, which LLVM makes vectors of.
+            // Rows stay loops, which LLVM vectorises.
             loops.pop();
             s.parallel(&s.fuse(&loops.iter().collect::<Vec<_>>())?)?;
         } else if info.name.starts_with(STAGE) {
@@ -256,7 +256,7 @@ pub(super) fn scheduled(s: &Schedule, unit: VectorUnit, knobs: &ConvolutionKnobs
     Ok(())
 }
 
-/// What a convolution reads and writes.
+/// The buffers that a convolution reads and writes.
 struct Operands<'a> {
     image: &'a Buffer,
     weights: &'a Buffer,

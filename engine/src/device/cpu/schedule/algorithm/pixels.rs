@@ -18,8 +18,8 @@ const BATCH: usize = 0;
 const CHANNEL: usize = 1;
 const PIXEL: usize = 2;
 
-/// Largest part of an image that is read for all output channels before the next pixels are, so that each channel's
-/// output is written in stretches: a part of a second-level cache.
+/// Largest part of an image that is read for all output channels before the next pixels, so that each channel's output
+/// is written in stretches: a part of a second-level cache.
 const STRETCH_BYTES: i64 = 128 << 10;
 
 /// The schedule: a tile of output channels times vectors of pixels. Returns the knobs, which `choose` takes for the
@@ -72,7 +72,7 @@ pub(super) fn schedule(
     Ok(chosen)
 }
 
-/// Fuses the rows of the image in the reduction, in its sums and in what is done with them. Returns the reduction.
+/// Fuses the rows of the image in the reduction, in its sums and in their consumers. Returns the reduction.
 fn flattened(s: &Schedule, parts: &mut Parts) -> Result<Part> {
     let [anchor] = &parts.reductions[..] else {
         return Err(unfit("not exactly one reduction"));

@@ -8,7 +8,7 @@ use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt, Touched, Value};
 
 use super::{each, vector, vectors};
 
-/// Most columns of a tile: with more of them the code grows and nothing is saved.
+/// Maximum number of columns of a tile: with more of them the code only grows.
 const MOST_COLUMNS: i64 = 16;
 
 /// Columns of a register tile beside `channels` output channels: as few tiles as the registers allow, of equal width as far
@@ -54,7 +54,7 @@ pub(super) type Lane<'a> = dyn Fn(&Index) -> Result<Value> + 'a;
 type Right<'a> = dyn Fn(&At<'_>, &[Index], &Index) -> Result<Value> + 'a;
 
 impl Product<'_> {
-    /// The statements: one loop over all whole tiles, and one over those that are left.
+    /// The statements: one loop over all whole tiles, and one over the remaining columns.
     pub fn statements(
         &self,
         left: &dyn Fn(&At<'_>, &[Index]) -> Result<Value>,
