@@ -30,7 +30,7 @@ pub struct OperatorIr {
 /// The module of an import, by its folder.
 ///
 /// # Errors
-/// It cannot be read, or is of another TVM.
+/// Fails if it cannot be read, or is of another TVM.
 pub(crate) fn module(import: &Path) -> anyhow::Result<IrModule> {
     let path = import.join("module.json");
     let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -40,7 +40,7 @@ pub(crate) fn module(import: &Path) -> anyhow::Result<IrModule> {
 /// Reads the operators of an import: all of them, or those of one name (several shapes may share it).
 ///
 /// # Errors
-/// The import is of another TVM, or no operator has that name.
+/// Fails if the import is of another TVM, or no operator has that name.
 pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<OperatorIr>> {
     let module = module(&imported.folder)?;
     let main = module.function_script(MAIN)?;

@@ -44,7 +44,7 @@ impl Expansion {
 /// Imports every form; the cache makes that fast from the second time on.
 ///
 /// # Errors
-/// The list of forms cannot be read, or a form cannot be imported for another reason than a missing extra.
+/// Fails if the list of forms cannot be read, or a form cannot be imported for another reason than a missing extra.
 pub fn expand(
     home: &Home,
     python: Option<&Path>,

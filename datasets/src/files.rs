@@ -62,7 +62,7 @@ pub(crate) fn replace<T>(
 /// Writes `contents` to `path` at once: a reader sees the old file or the new one, never a part.
 ///
 /// # Errors
-/// The file cannot be created, written or moved into place; the message names it.
+/// Fails if the file cannot be created, written or moved into place; the message names it.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
     replace(path, |file| {
         file.write_all(contents)
@@ -78,7 +78,7 @@ const LARGEST_STREAM: u64 = 1 << 20;
 /// Opens a file of any size for reading. A device, pipe or socket is refused: reading one may never end.
 ///
 /// # Errors
-/// The file is not there, may not be read, or is not a regular one.
+/// Fails if the file is missing, may not be read, or is not a regular one.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?;
     // A folder is refused by the system, in its own words.
@@ -99,7 +99,7 @@ fn not_regular() -> io::Error {
 /// nobody who writes to it.
 ///
 /// # Errors
-/// The file is not there, cannot be read, or is larger.
+/// Fails if the file is missing, cannot be read, or is larger.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = match fs::symlink_metadata(path)?.file_type().is_fifo() {
         true => open_regular(path)?,

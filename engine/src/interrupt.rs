@@ -11,7 +11,7 @@ impl Interrupt {
     /// Counts SIGINT, SIGTERM and SIGHUP of this process from this call on.
     ///
     /// # Errors
-    /// The signals cannot be caught.
+    /// Fails if the signals cannot be caught.
     pub fn install() -> anyhow::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let count = Arc::clone(&interrupt.0);

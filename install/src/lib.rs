@@ -31,7 +31,7 @@ impl Home {
     /// that holds the model registry.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is none.
     pub fn find() -> Result<Home, NoHome> {
         let root = match std::env::var_os(HOME_VARIABLE) {
             Some(set) => Some(PathBuf::from(set)),

@@ -86,7 +86,7 @@ impl Program {
     /// The program of libtorch.
     ///
     /// # Errors
-    /// It is not installed.
+    /// Fails if it is not installed.
     pub fn libtorch(path: &Path) -> Result<Program, ClientError> {
         if !path.is_file() {
             return Err(ClientError::Missing(path.to_owned()));
@@ -118,7 +118,7 @@ impl Client {
     /// Starts a program and loads a model.
     ///
     /// # Errors
-    /// It is of another version, or the framework cannot load or run the model.
+    /// Fails if it is of another version, or the framework cannot load or run the model.
     pub fn start(program: Program, load: Load) -> Result<Client, ClientError> {
         let Program {
             framework,
@@ -176,7 +176,7 @@ impl Client {
     /// Runs the model unwatched; the time of each run in nanoseconds.
     ///
     /// # Errors
-    /// The program dies or takes longer than `limit`.
+    /// Fails if the program dies or takes longer than `limit`.
     pub fn run(&mut self, runs: u32, limit: Duration) -> Result<Vec<u64>, ClientError> {
         match self.ask(&Order::Run { runs }, limit)? {
             Answer::Ran { ns } => Ok(ns),

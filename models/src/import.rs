@@ -53,7 +53,7 @@ impl Importer {
     /// The importer of an installation, with another Python if one is given.
     ///
     /// # Errors
-    /// The registry is missing or damaged.
+    /// Fails if the registry is missing or damaged.
     pub fn new(home: &Home, python: Option<&Path>) -> Result<Importer, ImportError> {
         let python = python.map_or_else(|| home.python(), Path::to_path_buf);
         Ok(Importer {

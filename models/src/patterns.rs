@@ -85,7 +85,7 @@ impl Steps {
     /// The steps of the import in a folder.
     ///
     /// # Errors
-    /// The file is missing or damaged.
+    /// Fails if the file is missing or damaged.
     pub fn read(folder: &Path) -> Result<Steps, ImportError> {
         let path = folder.join("steps.json");
         let text = files::read_text(&path)?;

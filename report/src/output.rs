@@ -41,7 +41,7 @@ pub struct View {
 /// Prints data in the requested form, ending with one line break.
 ///
 /// # Errors
-/// Standard output cannot be written, other than because its reader has gone away.
+/// Fails if standard output cannot be written, other than because its reader has gone away.
 pub fn show<J: Display>(
     view: View,
     text: impl FnOnce(Style) -> String,
@@ -154,7 +154,7 @@ pub fn limit_file_sizes_by_errors() {
 /// The result of text that the command line's parser printed by itself: a closed pipe is no error.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Fails if standard output cannot be written.
 pub fn printed(result: io::Result<()>) -> io::Result<()> {
     settled(result.and_then(|()| io::stdout().flush()))
 }

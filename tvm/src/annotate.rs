@@ -8,7 +8,7 @@ impl Schedule {
     /// Asks lowering to part `l` into iterations that need no condition and those at its end that do.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn part_loop(&self, l: &Loop) -> Result<()> {
         self.annotate_loop(l, "pragma_loop_partition_hint", 1)
     }
@@ -16,7 +16,7 @@ impl Schedule {
     /// Annotates a loop with an integer, for passes to read.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn annotate_loop(&self, l: &Loop, key: &str, annotation: i64) -> Result<()> {
         self.done("ScheduleAnnotate", &[&l.0, &text(key), &int(annotation)])
     }
@@ -24,7 +24,7 @@ impl Schedule {
     /// Annotates a loop with integers, for passes to read.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn annotate_loop_with_list(&self, l: &Loop, key: &str, list: &[i64]) -> Result<()> {
         let list: Vec<Obj> = list.iter().map(|&i| int(i)).collect();
         self.done("ScheduleAnnotate", &[&l.0, &text(key), &array(&list)?])
@@ -33,7 +33,7 @@ impl Schedule {
     /// Annotates a block with an integer, for passes to read.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn annotate_block(&self, block: &Block, key: &str, annotation: i64) -> Result<()> {
         self.done(
             "ScheduleAnnotate",

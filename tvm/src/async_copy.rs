@@ -21,7 +21,7 @@ const COPY: &str = "tirx.s_tir.cp_async_raw";
 /// Registers the operators that TVM's Python package would.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(crate) fn register_operators() -> Result<()> {
     [COMMIT, WAIT]
         .iter()

@@ -22,7 +22,7 @@ thread_local! {
 /// Registers what the passes ask: the compute capability of a target, and whether that one has bfloat16.
 ///
 /// # Errors
-/// Something else has registered these functions.
+/// Fails if something else has registered these functions.
 pub(crate) fn register() -> Result<()> {
     register_global("tvm.support.nvcc.get_compute_version", |_| {
         // It is only handed on to the function below.
@@ -40,7 +40,7 @@ impl Guard {
     /// For a module that is not lowered yet.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn for_module(module: &IrModule) -> Result<Guard> {
         KEPT.set(has_fragments(module, |of| of == Some(DType::BFloat16))?);
         Ok(Guard(()))

@@ -105,7 +105,7 @@ pub(crate) fn field(object: &Obj, name: &str) -> Result<Obj> {
 /// Calls the global function `name`.
 ///
 /// # Errors
-/// The function does not exist, or it raised.
+/// Fails if the function does not exist, or it raised.
 pub(crate) fn call(name: &str, args: &[&Obj]) -> Result<Obj> {
     let function = global(name)?;
     invoke(name, &function, args)

@@ -74,7 +74,7 @@ pub struct DeviceSource {
 /// Compiles every exported function of `module` for the target's device.
 ///
 /// # Errors
-/// A pass refuses the program, or the code generator does.
+/// Fails if a pass refuses the program, or the code generator does.
 pub fn compile(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Compiled> {
     Lowered::new(module, target, asserts)?.build()
 }
@@ -83,7 +83,7 @@ impl Lowered {
     /// Lowers every function of `module` for the target's device.
     ///
     /// # Errors
-    /// A pass refuses the program.
+    /// Fails if a pass refuses the program.
     pub fn new(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Lowered> {
         let _context = Context::enter(&[])?;
         let start = Instant::now();
@@ -98,7 +98,7 @@ impl Lowered {
     /// A hash of the lowered module: equal for modules with equal code, however they were scheduled.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn structural_hash(&self) -> Result<u64> {
         // The host's part refers to kernels of another module, which makes its hash an accident; what it does besides
         // starting them follows from the kernels.
@@ -110,7 +110,7 @@ impl Lowered {
     /// `limit`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn statements(&self, limit: u64) -> Result<u64> {
         let host = crate::inspect::statements(&self.parts.host, limit)?;
         match &self.parts.device {
@@ -124,7 +124,7 @@ impl Lowered {
     /// The device's kernels as TVMScript. `None` if the host runs everything.
     ///
     /// # Errors
-    /// The printer's.
+    /// Errors of the printer.
     pub fn device_script(&self) -> Result<Option<String>> {
         let device = self.parts.device.as_ref();
         device.map(|d| crate::ir::script(&d.handle)).transpose()
@@ -141,7 +141,7 @@ impl Lowered {
     /// The launch parameters of the device's kernels. Empty if the host runs everything.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn launches(&self) -> Result<Vec<KernelLaunch>> {
         self.parts.device.as_ref().map_or(Ok(Vec::new()), launches)
     }
@@ -149,7 +149,7 @@ impl Lowered {
     /// Generates the source of the device's kernels alone. `None` if the host runs everything.
     ///
     /// # Errors
-    /// The code generator refuses the program, or TVM keeps no source for this kind of target.
+    /// Fails if the code generator refuses the program, or TVM keeps no source for this kind of target.
     pub fn device_source(&self) -> Result<Option<DeviceSource>> {
         let _context = Context::enter(&[])?;
         let Some(kernels) = &self.parts.device else {
@@ -168,7 +168,7 @@ impl Lowered {
     /// Generates code: of the device's kernels, where there are any, and of the host's part.
     ///
     /// # Errors
-    /// A code generator refuses the program, or TVM has none for the target.
+    /// Fails if a code generator refuses the program, or TVM has none for the target.
     pub fn generate(self) -> Result<Generated> {
         let _context = Context::enter(&[])?;
         let start = Instant::now();
@@ -206,7 +206,7 @@ impl Generated {
     /// Source of the device's kernels in the target's language. `None` if the host runs everything.
     ///
     /// # Errors
-    /// TVM keeps no source for this kind of target.
+    /// Fails if TVM keeps no source for this kind of target.
     pub fn device_source(&self) -> Result<Option<String>> {
         let device = self.device.as_ref();
         device.map(|code| source(code, &self.target)).transpose()
@@ -220,7 +220,7 @@ impl Generated {
     /// The code as it is, to be linked with others: no function of it can be called here.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn into_module(self) -> Result<KernelModule> {
         if let Some(device) = &self.device {
             call("ffi.ModuleImportModule", &[&self.host, device])?;
@@ -259,7 +259,7 @@ impl Generated {
     /// The host's part in assembly.
     ///
     /// # Errors
-    /// The code generator has none.
+    /// Fails if the code generator has none.
     pub fn assembly(&self) -> Result<String> {
         const NAME: &str = "ffi.ModuleInspectSource";
         let source = call(NAME, &[&self.host, &text("asm")])?;
@@ -270,7 +270,7 @@ impl Generated {
     /// Loads the code with kernels that were compiled into a shared library for the host in place of the device's.
     ///
     /// # Errors
-    /// The library cannot be loaded, or the JIT refuses the host's part.
+    /// Fails if the library cannot be loaded, or the JIT refuses the host's part.
     pub fn load_with_kernels(self, library: &Path) -> Result<Compiled> {
         let path = text(&library.to_string_lossy());
         let device = call("ffi.ModuleLoadFromFile", &[&path])?;
@@ -284,7 +284,7 @@ impl Generated {
     /// Loads the code, so that its functions can be called. Without the device's runtime calls fail, not loading.
     ///
     /// # Errors
-    /// The JIT refuses the host's part.
+    /// Fails if the JIT refuses the host's part.
     pub fn load(self) -> Result<Compiled> {
         let start = Instant::now();
         if let Some(device) = &self.device {

@@ -75,7 +75,7 @@ static inline __device__ {T} herf({T} x) { return __float2{F}_rn(erff(__{F}2floa
 /// Registers what generating CUDA source needs, once a process.
 ///
 /// # Errors
-/// TVM cannot be loaded, or something else has registered these functions.
+/// Fails if TVM cannot be loaded, or something else has registered these functions.
 pub(crate) fn prepare() -> Result<()> {
     static DONE: OnceLock<Result<()>> = OnceLock::new();
     let register_both = || {
@@ -98,7 +98,7 @@ pub(crate) fn prepare() -> Result<()> {
 /// Makes `compile` what turns CUDA source into a cubin or PTX for the current target, once a process.
 ///
 /// # Errors
-/// TVM cannot be loaded, or there is a compiler already.
+/// Fails if TVM cannot be loaded, or there is a compiler already.
 pub fn set_compiler(
     compile: impl Fn(&str) -> std::result::Result<Vec<u8>, String> + Send + Sync + 'static,
 ) -> Result<()> {
@@ -115,7 +115,7 @@ pub fn set_compiler(
 /// be in this process already. From then on code generation compiles, with the compiler of [`set_compiler`].
 ///
 /// # Errors
-/// TVM cannot be loaded, or a library that its CUDA runtime needs is not there.
+/// Fails if TVM cannot be loaded, or a library that its CUDA runtime needs is missing.
 pub fn load_runtime() -> Result<()> {
     Libraries::load_runtime()?.open_cuda()
 }
@@ -124,7 +124,7 @@ pub fn load_runtime() -> Result<()> {
 /// were compiled for the host.
 ///
 /// # Errors
-/// TVM cannot be loaded, or its CUDA runtime is there already.
+/// Fails if TVM cannot be loaded, or its CUDA runtime exists already.
 pub fn emulate_memory() -> Result<()> {
     static DONE: OnceLock<Result<()>> = OnceLock::new();
     let borrow = || {

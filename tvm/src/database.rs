@@ -25,7 +25,7 @@ impl Writer {
     /// A database in an empty folder, for a target.
     ///
     /// # Errors
-    /// TVM's, or the folder cannot be written.
+    /// Fails if TVM does, or if the folder cannot be written.
     pub fn new(folder: &Path, target: &Target) -> Result<Writer> {
         Libraries::load()?;
         let file = |name: &str| text(&folder.join(name).to_string_lossy());
@@ -47,7 +47,7 @@ impl Writer {
     /// Adds a function's schedule by its trace, with its time in nanoseconds.
     ///
     /// # Errors
-    /// The trace is not one of the function's.
+    /// Errors of the trace is not one of the function.
     pub fn add(&self, function: &PrimFunc, trace: &Trace, time_ns: f64) -> Result<()> {
         // TVM looks a function up under this name.
         let named = function.with_symbol(ENTRY)?;
@@ -115,7 +115,7 @@ impl Workload {
     /// Applies a trace to the function.
     ///
     /// # Errors
-    /// It is the trace of another function.
+    /// Fails if it is the trace of another function.
     pub fn apply(&self, trace: &Trace) -> Result<()> {
         Schedule::new(&self.function, 0)?.apply(trace)
     }
@@ -124,7 +124,7 @@ impl Workload {
 /// The hash under which a database has a function.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub fn workload_hash(function: &PrimFunc) -> Result<String> {
     let module = function.with_symbol(ENTRY)?.to_module()?;
     Ok(module.structural_hash()?.to_string())

@@ -145,7 +145,7 @@ impl Device {
     /// Whether TVM's runtime, as loaded, can reach the device.
     ///
     /// # Errors
-    /// TVM cannot be loaded.
+    /// Fails if TVM cannot be loaded.
     pub fn exists(self) -> Result<bool> {
         /// `DeviceAttrKind::kExist` of TVM's runtime.
         const EXISTS: i64 = 0;
@@ -165,7 +165,7 @@ impl Device {
     /// The manufacturer's name for it.
     ///
     /// # Errors
-    /// The device is not here, or has no name.
+    /// Fails if the device is missing, or has no name.
     pub fn name(self) -> Result<String> {
         /// `DeviceAttrKind::kDeviceName` of TVM's runtime.
         const DEVICE_NAME: i64 = 5;
@@ -188,7 +188,7 @@ impl Device {
     /// Waits until everything that was started on the device has ended.
     ///
     /// # Errors
-    /// The device is not here, or what it ran has failed.
+    /// Fails if the device is missing, or what it ran has failed.
     pub fn synchronize(self) -> Result<()> {
         /// The default stream.
         const STREAM: i64 = 0;

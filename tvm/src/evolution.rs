@@ -65,7 +65,7 @@ impl Evolution {
     /// A search; `predict` is asked on this thread.
     ///
     /// # Errors
-    /// TVM has no rules for the target's device, or a rule fails on the function.
+    /// Fails if TVM has no rules for the target's device, or a rule fails on the function.
     pub fn new(
         function: &PrimFunc,
         target: &Target,
@@ -124,7 +124,7 @@ impl Evolution {
     /// The next batch; empty when the search is at its end.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn generate(&mut self) -> Result<Vec<Bred>> {
         let made = call(
             &name("SearchStrategyGenerateMeasureCandidates"),
@@ -151,7 +151,7 @@ impl Evolution {
     /// Times of the last batch's schedules, in their order and in any unit. `None` for those that failed.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn tell(&mut self, times: &[Option<f64>]) -> Result<()> {
         let mut results = Vec::new();
         for (candidate, time) in self.batch.iter().zip(times) {

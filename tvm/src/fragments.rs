@@ -10,7 +10,7 @@ use crate::ir::{IrModule, type_key};
 /// where tensors cannot have it.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(crate) fn has_fragments(
     module: &IrModule,
     test: impl Fn(Option<DType>) -> bool,

@@ -27,7 +27,7 @@ impl IrModule {
     /// Reads a module from TVM's JSON.
     ///
     /// # Errors
-    /// The text is not a module of this TVM version.
+    /// Fails if the text is not a module of this TVM version.
     pub fn from_json(json: &str) -> Result<IrModule> {
         Libraries::load()?;
         let handle = call("ffi.FromJSONGraphString", &[&text(json)])?;
@@ -37,7 +37,7 @@ impl IrModule {
     /// Writes the module as TVM's JSON.
     ///
     /// # Errors
-    /// The serialiser's.
+    /// Errors of the serialiser.
     pub fn to_json(&self) -> Result<String> {
         to_json(&self.handle)
     }
@@ -45,7 +45,7 @@ impl IrModule {
     /// A hash of the module's structure, equal for modules that differ in variable names alone.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn structural_hash(&self) -> Result<u64> {
         structural_hash(&self.handle)
     }
@@ -53,7 +53,7 @@ impl IrModule {
     /// Names of the module's functions, sorted.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn function_names(&self) -> Result<Vec<String>> {
         let vars = elements(&call("ir.Module_GetGlobalVars", &[&self.handle])?)?;
         let mut names = vars
@@ -85,7 +85,7 @@ impl IrModule {
     /// A module in which the functions of `replacements` replace those of the same names.
     ///
     /// # Errors
-    /// A name is not in the module.
+    /// Fails if a name is not in the module.
     pub fn with_functions<'a>(
         &self,
         replacements: impl IntoIterator<Item = (&'a str, &'a PrimFunc)>,
@@ -109,7 +109,7 @@ impl IrModule {
     /// A module with the functions of these names alone.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn only(&self, names: &[String]) -> Result<IrModule> {
         let mut entries = self.entries()?;
         let all = self.function_names()?;
@@ -121,7 +121,7 @@ impl IrModule {
     /// The module's functions distributed over at most `parts` modules of about equal size.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn distribute(&self, parts: usize) -> Result<Vec<IrModule>> {
         let entries = self.entries()?;
         let functions_of = |part: usize| {
@@ -176,7 +176,7 @@ impl PrimFunc {
     /// Writes the function as TVM's JSON.
     ///
     /// # Errors
-    /// The serialiser's.
+    /// Errors of the serialiser.
     pub fn to_json(&self) -> Result<String> {
         to_json(&self.handle)
     }
@@ -184,7 +184,7 @@ impl PrimFunc {
     /// Reads a function from TVM's JSON.
     ///
     /// # Errors
-    /// The text is not a function of this TVM version.
+    /// Fails if the text is not a function of this TVM version.
     pub fn from_json(json: &str) -> Result<PrimFunc> {
         Libraries::load()?;
         Ok(PrimFunc {
@@ -195,7 +195,7 @@ impl PrimFunc {
     /// The function as TVMScript, for people.
     ///
     /// # Errors
-    /// The printer's.
+    /// Errors of the printer.
     pub fn script(&self) -> Result<String> {
         script(&self.handle)
     }
@@ -208,7 +208,7 @@ impl PrimFunc {
     /// A module with this function alone, named [`ENTRY`].
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn to_module(&self) -> Result<IrModule> {
         let named = self.with_symbol(ENTRY)?;
         Ok(IrModule {
@@ -219,7 +219,7 @@ impl PrimFunc {
     /// The same function with its exported symbol set.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn with_symbol(&self, symbol: &str) -> Result<PrimFunc> {
         let handle = call(
             "ir.BaseFuncWithAttr",
@@ -231,7 +231,7 @@ impl PrimFunc {
     /// The same function with another body.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub(crate) fn with_statement(&self, body: &Obj) -> Result<PrimFunc> {
         let [params, ret_type, attrs] =
             ["params", "ret_type", "attrs"].map(|name| field(&self.handle, name));
@@ -243,7 +243,7 @@ impl PrimFunc {
     /// The same function without an exported symbol: private to its module.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn without_symbol(&self) -> Result<PrimFunc> {
         Ok(PrimFunc {
             handle: call(
@@ -256,7 +256,7 @@ impl PrimFunc {
     /// A hash of the function's structure, equal for functions that differ in variable names alone.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn structural_hash(&self) -> Result<u64> {
         structural_hash(&self.handle)
     }
@@ -334,7 +334,7 @@ impl IndexMap {
     /// one value. `extents` are those of the source axes.
     ///
     /// # Errors
-    /// A group has an axis that there is not, or TVM's.
+    /// Fails if a group has an axis that there is not, or if TVM does.
     pub fn fused(extents: &[i64], groups: &[Vec<usize>]) -> Result<IndexMap> {
         let vars = (0..extents.len())
             .map(|i| index_var(&format!("i{i}")))
@@ -370,7 +370,7 @@ impl IndexMap {
     /// Splits axis `axis` of `dims` into `(axis div inner, axis mod inner)`, in its place.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn split(dims: usize, axis: usize, inner: i64) -> Result<IndexMap> {
         let vars = (0..dims)
             .map(|i| index_var(&format!("i{i}")))
@@ -396,7 +396,7 @@ impl IndexMap {
     /// The permutation that puts source axis `order[i]` at place `i`.
     ///
     /// # Errors
-    /// `order` is not a permutation, or TVM's.
+    /// Fails if `order` is not a permutation, or if TVM does.
     pub fn permutation(order: &[usize]) -> Result<IndexMap> {
         let mut seen = vec![false; order.len()];
         for &axis in order {

@@ -156,7 +156,7 @@ impl BoundKernel<'_> {
     /// Runs the kernel once.
     ///
     /// # Errors
-    /// The kernel reported one (a failed assertion, out of memory).
+    /// Fails if the kernel reported one (a failed assertion, out of memory).
     #[inline]
     pub fn call(&self) -> Result<()> {
         match self.kernel.function.call_packed(&self.views) {

@@ -45,7 +45,7 @@ impl Schedule {
     /// Changes the layout of a buffer that lives inside the function.
     ///
     /// # Errors
-    /// The map does not fit the buffer.
+    /// Fails if the map does not fit the buffer.
     pub fn transform_layout(
         &self,
         block: &Block,
@@ -70,7 +70,7 @@ impl Schedule {
     /// Replaces a block's iterators, and its loops with them, by those of a map.
     ///
     /// # Errors
-    /// The map is not a bijection of the iterators, or mixes spatial ones with reductions.
+    /// Fails if the map is not a bijection of the iterators, or mixes spatial ones with reductions.
     pub fn transform_block(&self, block: &Block, map: &IndexMap) -> Result<()> {
         self.done("ScheduleTransformBlockLayout", &[&block.0, &map.handle])
     }
@@ -78,7 +78,7 @@ impl Schedule {
     /// Rounds the extents of a product's iterators up to multiples, with zeros in its operands.
     ///
     /// # Errors
-    /// The block is not a sum of products indexed plainly.
+    /// Fails if the block is not a sum of products indexed plainly.
     pub fn pad_einsum(&self, block: &Block, multiples: &[i64]) -> Result<()> {
         let multiples: Vec<Obj> = multiples.iter().map(|&m| int(m)).collect();
         self.done("SchedulePadEinsum", &[&block.0, &array(&multiples)?])
@@ -112,7 +112,7 @@ impl Schedule {
     /// Makes one loop of the outermost loops of nests that follow each other; their bodies run in turn inside it.
     ///
     /// # Errors
-    /// The loops have unlike extents, or are not the outermost of nests in one scope.
+    /// Fails if the loops have unlike extents, or are not the outermost of nests in one scope.
     pub fn merge(&self, loops: &[&Loop]) -> Result<Loop> {
         let loops = array(loops.iter().map(|l| &l.0))?;
         Ok(Loop(self.call("ScheduleMerge", &[&loops])?))
@@ -121,7 +121,7 @@ impl Schedule {
     /// Puts a loop of one iteration directly around a block; returns it.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn add_unit_loop(&self, block: &Block) -> Result<Loop> {
         Ok(Loop(self.call("ScheduleAddUnitLoop", &[&block.0])?))
     }
@@ -129,7 +129,7 @@ impl Schedule {
     /// Puts a loop of one iteration directly around another loop; returns it.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn add_unit_loop_around(&self, l: &Loop) -> Result<Loop> {
         Ok(Loop(self.call("ScheduleAddUnitLoop", &[&l.0])?))
     }

@@ -11,7 +11,7 @@ use crate::target::Target;
 /// LLVM's names of processors, sorted.
 ///
 /// # Errors
-/// TVM cannot be loaded.
+/// Fails if TVM cannot be loaded.
 pub fn cpus() -> Result<Vec<String>> {
     const NAME: &str = "target.llvm_get_cpu_archlist";
     let generic = Target::new(&json!({ "kind": "llvm" }))?;
@@ -22,7 +22,7 @@ pub fn cpus() -> Result<Vec<String>> {
 /// Whether LLVM has a feature of processors, such as `avx2`.
 ///
 /// # Errors
-/// TVM cannot be loaded.
+/// Fails if TVM cannot be loaded.
 pub fn has_feature(feature: &str) -> Result<bool> {
     // An unknown feature cannot be enabled.
     let with = json!({ "kind": "llvm", "mattr": [format!("+{feature}")] });
@@ -32,7 +32,7 @@ pub fn has_feature(feature: &str) -> Result<bool> {
 /// The features that some processor has, sorted.
 ///
 /// # Errors
-/// TVM cannot be loaded.
+/// Fails if TVM cannot be loaded.
 pub fn features_of_cpus() -> Result<Vec<String>> {
     let mut all = BTreeSet::new();
     for cpu in cpus()? {
@@ -44,7 +44,7 @@ pub fn features_of_cpus() -> Result<Vec<String>> {
 /// Whether a feature is on for a target.
 ///
 /// # Errors
-/// TVM cannot be loaded.
+/// Fails if TVM cannot be loaded.
 pub fn target_has(target: &Target, feature: &str) -> Result<bool> {
     Ok(target.cpu_features()?.contains(feature))
 }

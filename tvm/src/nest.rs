@@ -49,7 +49,7 @@ impl Stmt {
     /// Allocates a local buffer, from here to the end of the enclosing loop.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn allocate(buffer: &Buffer) -> Result<Stmt> {
         Ok(Stmt(call(
             "tirx.AllocBuffer",
@@ -60,7 +60,7 @@ impl Stmt {
     /// `self` where `condition` holds.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn only_where(&self, condition: &Condition) -> Result<Stmt> {
         let arguments = [&condition.0, &self.0, &none(), &none()];
         Ok(Stmt(call("tirx.IfThenElse", &arguments)?))
@@ -69,7 +69,7 @@ impl Stmt {
     /// A block of a schedule around `self`, with local buffers of its own: what it reads and writes is all of these buffers.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn block(&self, name: &str, touched: Touched<'_>) -> Result<Stmt> {
         let whole = |buffers: &[&Buffer]| -> Result<Obj> {
             let regions = buffers.iter().map(|b| b.whole());
@@ -91,7 +91,7 @@ impl Stmt {
     /// `source` is what the value reads.
     ///
     /// # Errors
-    /// The callbacks', or TVM's.
+    /// Errors of the callbacks, or of TVM.
     pub fn elements(
         name: &str,
         [source, out]: [&Buffer; 2],
@@ -143,7 +143,7 @@ impl Stmt {
     /// A loop from 0 to `extent`, over what `body` says of its variable.
     ///
     /// # Errors
-    /// The body's, or TVM's.
+    /// Errors of the body, or of TVM.
     pub fn repeat(
         name: &str,
         kind: LoopKind,
@@ -163,7 +163,7 @@ impl Stmt {
     /// A loop whose turns are the places of a device's grid along an axis, as in `blockIdx.x`.
     ///
     /// # Errors
-    /// The body's, or TVM's.
+    /// Errors of the body, or of TVM.
     pub fn bound(
         axis: &str,
         extent: &Index,
@@ -236,7 +236,7 @@ pub enum Parameter<'a> {
 /// A function of these parameters; none overlaps another.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub fn function(parameters: &[Parameter<'_>], body: &Stmt) -> Result<PrimFunc> {
     let parameters = array(parameters.iter().map(|parameter| match parameter {
         Parameter::Data(buffer) => &buffer.0,

@@ -105,7 +105,7 @@ impl Outline {
     /// Of a sketch without decisions. `None` if it draws no tile, or none that a limit depends on.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn of(function: &PrimFunc, sketch: &Obj) -> Result<Option<Outline>> {
         let trace = Trace::exactly(sketch)?;
         let Some(steps) = Steps::read(&trace.0) else {
@@ -130,7 +130,7 @@ impl Outline {
     /// Whether the sample of a seed exceeds a limit for certain.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn refuses(&self, function: &PrimFunc, seed: u64, limits: BlockLimits) -> Result<bool> {
         let drawn = drawn(&Schedule::drawn(function, &self.steps, seed)?)?;
         let product = |factors: &[Factor]| -> i64 {

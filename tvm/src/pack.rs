@@ -35,7 +35,7 @@ const CUBIN: &str = "cubin";
 /// module that holds source.
 ///
 /// # Errors
-/// TVM cannot pack or write for the target, or the source is refused.
+/// Fails if TVM cannot pack or write for the target, or the source is refused.
 pub(crate) fn write(
     module: &Obj,
     host: &Target,

@@ -14,7 +14,7 @@ use crate::error::Result;
 /// Registers the reductions.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(crate) fn register() -> Result<()> {
     for extreme in [Extreme::Largest, Extreme::Smallest] {
         register_one(1, move |x, y| extreme.of(x, y), move |v| extreme.start(v))?;

@@ -36,7 +36,7 @@ impl Schedule {
     /// Starts a traced schedule of `function` with a seed for sampled decisions.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn new(function: &PrimFunc, seed: u64) -> Result<Schedule> {
         /// No self-checks, and errors without a rendered program: both cost more than a candidate's schedule.
         const DEBUG_MASK: i64 = 0;
@@ -62,7 +62,7 @@ impl Schedule {
     /// A fresh schedule with the steps of a trace: what these leave open is drawn from the seed.
     ///
     /// # Errors
-    /// The steps do not fit the function.
+    /// Fails if the steps do not fit the function.
     pub(crate) fn drawn(function: &PrimFunc, steps: &Obj, seed: u64) -> Result<Schedule> {
         let schedule = Schedule::new(function, seed)?;
         call(
@@ -84,7 +84,7 @@ impl Schedule {
     /// The module as scheduled so far: one function, exported as [`crate::ir::ENTRY`].
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn module(&self) -> Result<IrModule> {
         Ok(IrModule {
             handle: self.call("ScheduleGetMod", &[])?,
@@ -94,7 +94,7 @@ impl Schedule {
     /// The function as scheduled so far.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn function(&self) -> Result<PrimFunc> {
         self.module()?.prim_func(crate::ir::ENTRY)
     }
@@ -102,7 +102,7 @@ impl Schedule {
     /// The program as TVMScript.
     ///
     /// # Errors
-    /// The printer's.
+    /// Errors of the printer.
     pub fn script(&self) -> Result<String> {
         crate::ir::script(&self.module()?.handle)
     }
@@ -110,7 +110,7 @@ impl Schedule {
     /// The trace so far.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn trace(&self) -> Result<Trace> {
         Trace::of(&self.call("ScheduleGetTrace", &[])?)
     }
@@ -123,7 +123,7 @@ impl Schedule {
     /// Applies a recorded trace to this (fresh) schedule.
     ///
     /// # Errors
-    /// The trace does not fit the function.
+    /// Fails if the trace does not fit the function.
     pub fn apply(&self, trace: &Trace) -> Result<()> {
         call(
             "s_tir.schedule.TraceApplyJSONToSchedule",
@@ -146,7 +146,7 @@ impl Schedule {
     /// The loops around `block`, outermost first.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn loops(&self, block: &Block) -> Result<Vec<Loop>> {
         Ok(elements(&self.call("ScheduleGetLoops", &[&block.0])?)?
             .into_iter()
@@ -157,7 +157,7 @@ impl Schedule {
     /// The blocks of the function in program order.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn blocks(&self) -> Result<Vec<Block>> {
         let root = self.block("root")?;
         Ok(elements(&self.call("ScheduleGetChildBlocks", &[&root.0])?)?
@@ -169,7 +169,7 @@ impl Schedule {
     /// The block's description at this point of the schedule.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn info(&self, block: &Block) -> Result<BlockInfo> {
         BlockInfo::of(&self.call("ScheduleGet", &[&block.0])?)
     }
@@ -177,7 +177,7 @@ impl Schedule {
     /// A loop's extent, where it is a constant.
     ///
     /// # Errors
-    /// The extent is not a constant.
+    /// Fails if the extent is not a constant.
     pub fn extent(&self, l: &Loop) -> Result<i64> {
         let node = self.call("ScheduleGet", &[&l.0])?;
         value("For.extent", field(&field(&node, "extent")?, "value")?)
@@ -186,7 +186,7 @@ impl Schedule {
     /// The blocks that `block` reads from.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn producers(&self, block: &Block) -> Result<Vec<Block>> {
         Ok(elements(&self.call("ScheduleGetProducers", &[&block.0])?)?
             .into_iter()
@@ -197,7 +197,7 @@ impl Schedule {
     /// The blocks that read what `block` writes.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn consumers(&self, block: &Block) -> Result<Vec<Block>> {
         Ok(elements(&self.call("ScheduleGetConsumers", &[&block.0])?)?
             .into_iter()
@@ -208,7 +208,7 @@ impl Schedule {
     /// Splits a loop; the product of `factors` (outermost first) must cover its extent, and one `None` is inferred.
     ///
     /// # Errors
-    /// Two factors are left open, or the factors do not cover the loop.
+    /// Fails if two factors are left open, or the factors do not cover the loop.
     pub fn split(&self, l: &Loop, factors: &[Option<i64>]) -> Result<Vec<Loop>> {
         let factors: Vec<Obj> = factors.iter().map(|f| f.map_or_else(none, int)).collect();
         let loops = self.call(
@@ -221,7 +221,7 @@ impl Schedule {
     /// Splits a loop into consecutive ones of these extents, and one more for the rest; each has a copy of the body.
     ///
     /// # Errors
-    /// The loop is annotated or bound, or shorter than the parts.
+    /// Fails if the loop is annotated or bound, or shorter than the parts.
     pub fn partition(&self, l: &Loop, extents: &[i64]) -> Result<Vec<Loop>> {
         let extents = extents.iter().map(|&e| int(e)).chain([none()]);
         let extents = array(&extents.collect::<Vec<Obj>>())?;
@@ -252,7 +252,7 @@ impl Schedule {
     /// Fuses nested loops into one.
     ///
     /// # Errors
-    /// The loops are not nested directly.
+    /// Fails if the loops are not nested directly.
     pub fn fuse(&self, loops: &[&Loop]) -> Result<Loop> {
         let loops = array(loops.iter().map(|l| &l.0))?;
         Ok(Loop(self.call("ScheduleFuse", &[&loops, &boolean(true)])?))
@@ -261,7 +261,7 @@ impl Schedule {
     /// Puts loops of one nest into the given order.
     ///
     /// # Errors
-    /// The loops are not on one path.
+    /// Fails if the loops are not on one path.
     pub fn reorder(&self, loops: &[&Loop]) -> Result<()> {
         self.done("ScheduleReorder", &[&array(loops.iter().map(|l| &l.0))?])
     }
@@ -269,7 +269,7 @@ impl Schedule {
     /// Runs a loop's iterations as lanes of vector instructions.
     ///
     /// # Errors
-    /// The loop carries a dependence.
+    /// Fails if the loop carries a dependence.
     pub fn vectorize(&self, l: &Loop) -> Result<()> {
         self.done("ScheduleVectorize", &[&l.0])
     }
@@ -277,7 +277,7 @@ impl Schedule {
     /// Runs a loop's iterations on the thread pool.
     ///
     /// # Errors
-    /// The loop carries a dependence.
+    /// Fails if the loop carries a dependence.
     pub fn parallel(&self, l: &Loop) -> Result<()> {
         self.done("ScheduleParallel", &[&l.0])
     }
@@ -285,7 +285,7 @@ impl Schedule {
     /// Runs a loop's iterations as the threads of a GPU: `axis` is `blockIdx.x`, `threadIdx.x`, `vthread.x`, ….
     ///
     /// # Errors
-    /// The loop carries a dependence, or the axis is unknown.
+    /// Fails if the loop carries a dependence, or the axis is unknown.
     pub fn bind(&self, l: &Loop, axis: &str) -> Result<()> {
         self.done("ScheduleBind", &[&l.0, &text(axis)])
     }
@@ -293,7 +293,7 @@ impl Schedule {
     /// Repeats a loop's body instead of looping.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn unroll(&self, l: &Loop) -> Result<()> {
         self.done("ScheduleUnroll", &[&l.0])
     }
@@ -301,7 +301,7 @@ impl Schedule {
     /// Computes a producer inside `l`, as much of it as `l`'s body needs.
     ///
     /// # Errors
-    /// Not all consumers are under `l`.
+    /// Fails if not all consumers are under `l`.
     pub fn compute_at(&self, block: &Block, l: &Loop) -> Result<()> {
         self.done(
             "ScheduleComputeAt",
@@ -323,7 +323,7 @@ impl Schedule {
     /// Computes a consumer inside `l`, as much of it as `l`'s body has produced.
     ///
     /// # Errors
-    /// Not all producers are under `l`.
+    /// Fails if not all producers are under `l`.
     pub fn reverse_compute_at(&self, block: &Block, l: &Loop) -> Result<()> {
         self.done(
             "ScheduleReverseComputeAt",
@@ -345,7 +345,7 @@ impl Schedule {
     /// Writes a consumer's expression into its one producer.
     ///
     /// # Errors
-    /// The producer's result is needed elsewhere, or the consumer reads it in another order.
+    /// Fails if the producer's result is needed elsewhere, or the consumer reads it in another order.
     pub fn reverse_compute_inline(&self, block: &Block) -> Result<()> {
         self.done("ScheduleReverseComputeInline", &[&block.0])
     }
@@ -353,7 +353,7 @@ impl Schedule {
     /// Writes a producer's expression into its consumers.
     ///
     /// # Errors
-    /// The block is not a plain spatial one, or writes an output.
+    /// Fails if the block is not a plain spatial one, or writes an output.
     pub fn compute_inline(&self, block: &Block) -> Result<()> {
         self.done("ScheduleComputeInline", &[&block.0])
     }
@@ -385,7 +385,7 @@ impl Schedule {
     /// Moves the buffer a block writes into the storage scope `scope`.
     ///
     /// # Errors
-    /// The buffer is an argument of the function.
+    /// Fails if the buffer is an argument of the function.
     pub fn set_scope(&self, block: &Block, buffer: usize, scope: &str) -> Result<()> {
         self.done(
             "ScheduleSetScope",
@@ -396,7 +396,7 @@ impl Schedule {
     /// Parts a reduction's initialisation from its update, outside `l`; returns the initialising block.
     ///
     /// # Errors
-    /// `l` is inside a reduction loop of the block.
+    /// Fails if `l` is inside a reduction loop of the block.
     pub fn decompose_reduction(&self, block: &Block, l: &Loop) -> Result<Block> {
         Ok(Block(
             self.call("ScheduleDecomposeReduction", &[&block.0, &l.0])?,
@@ -406,7 +406,7 @@ impl Schedule {
     /// Parts a padding block into one that fills and one that copies the inside; returns the filling block.
     ///
     /// # Errors
-    /// The block is not a padding.
+    /// Fails if the block is not a padding.
     pub fn decompose_padding(&self, block: &Block, l: &Loop) -> Result<Block> {
         Ok(Block(
             self.call("ScheduleDecomposePadding", &[&block.0, &l.0])?,
@@ -416,7 +416,7 @@ impl Schedule {
     /// Whether [`Schedule::decompose_padding`] would succeed.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn can_decompose_padding(&self, block: &Block, l: &Loop) -> Result<bool> {
         let able = self.call("CanDecomposePadding", &[&block.0, &l.0])?;
         value("CanDecomposePadding", able)
@@ -425,7 +425,7 @@ impl Schedule {
     /// Factors a reduction loop out into a spatial axis of a partial result; returns the block of partial results.
     ///
     /// # Errors
-    /// The block is not a commutative reduction.
+    /// Fails if the block is not a commutative reduction.
     pub fn rfactor(&self, l: &Loop, factor_axis: i64) -> Result<Block> {
         Ok(Block(
             self.call("ScheduleRFactor", &[&l.0, &int(factor_axis)])?,

@@ -190,7 +190,7 @@ impl DesignSpace {
     /// The space that TVM's default rules make of `function`.
     ///
     /// # Errors
-    /// A rule fails on the function.
+    /// Fails if a rule fails on the function.
     pub fn generate(function: &PrimFunc, target: &Target, seed: u64) -> Result<DesignSpace> {
         let defaults = Rules::of(function, target)?;
         let prepared = Prepared::new(function, target, seed, defaults, None, 1)?;
@@ -222,7 +222,7 @@ impl DesignSpace {
     /// The schedule that `seed` draws: the sketches take turns, decisions are random.
     ///
     /// # Errors
-    /// No attempt gave a schedule that the postprocessors accept.
+    /// Fails if no attempt gave a schedule that the postprocessors accept.
     pub fn sample(&self, seed: u64) -> Result<Sample> {
         let mut refused = Error::unexpected("DesignSpace::sample", "no attempt was made");
         for attempt in 0..self.attempts {

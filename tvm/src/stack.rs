@@ -20,7 +20,7 @@ const MARK: &str = "disable_lower_builtin";
 /// The module with its small buffers marked. `None` if it has none. For modules whose buffers are flat and shared.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(crate) fn keep_small_buffers(module: &IrModule) -> Result<Option<IrModule>> {
     module.with_changed(|function| {
         let body = marked(&field(&function.handle, "body")?)?;

@@ -60,7 +60,7 @@ impl Target {
     /// The LLVM target for a CPU name of LLVM's, compiling for `num_cores`.
     ///
     /// # Errors
-    /// The CPU name is unknown to LLVM.
+    /// Fails if the CPU name is unknown to LLVM.
     pub fn llvm(mcpu: &str, num_cores: usize) -> Result<Target> {
         Target::new(&serde_json::json!({ "kind": "llvm", "mcpu": mcpu, "num-cores": num_cores }))
     }
@@ -88,7 +88,7 @@ impl Target {
     /// Width of the widest vector register that LLVM uses for this target, in bits.
     ///
     /// # Errors
-    /// The target is not an LLVM one.
+    /// Fails if the target is not an LLVM one.
     pub fn vector_width_bits(&self) -> Result<u32> {
         let features = self.cpu_features()?;
         let has = |name: &str| features.contains(name);
@@ -108,7 +108,7 @@ impl Target {
     /// The features that are on for this target, by LLVM's names.
     ///
     /// # Errors
-    /// The target is not an LLVM one.
+    /// Fails if the target is not an LLVM one.
     pub(crate) fn cpu_features(&self) -> Result<BTreeSet<String>> {
         const NAME: &str = "target.llvm_get_cpu_features";
         let features: Map<Text, Text> = value(NAME, call(NAME, &[&self.handle])?)?;
@@ -130,7 +130,7 @@ fn parse(json: &Value) -> Result<(Obj, DeviceKind)> {
 /// The CPU name that LLVM detects for this machine.
 ///
 /// # Errors
-/// TVM cannot be loaded.
+/// Fails if TVM cannot be loaded.
 pub fn host_cpu() -> Result<String> {
     Libraries::load()?;
     const NAME: &str = "target.llvm_get_system_cpu";

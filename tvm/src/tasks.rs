@@ -87,7 +87,7 @@ static ORIGINAL: OnceLock<Launch> = OnceLock::new();
 /// Has the parallel loops of kernels that are loaded from now on go through here.
 ///
 /// # Errors
-/// TVM cannot be loaded or refuses.
+/// Fails if TVM cannot be loaded or refuses.
 pub fn install() -> Result<()> {
     if ORIGINAL.get().is_some() {
         return Ok(());

@@ -45,7 +45,7 @@ impl Tensor {
     /// A tensor of zeros on `device`.
     ///
     /// # Errors
-    /// A dimension is negative, there is not enough memory, or the device is not here.
+    /// Fails if a dimension is negative, there is not enough memory, or the device is missing.
     pub fn zeros(device: Device, shape: &[i64], dtype: DType) -> Result<Tensor> {
         let tensor = Tensor::uninit(device, shape, dtype)?;
         if !device.is_host() {
@@ -58,7 +58,7 @@ impl Tensor {
     /// A tensor on `device` of the given bytes (little-endian elements in row-major order).
     ///
     /// # Errors
-    /// The number of bytes is not that of the shape, or as [`Tensor::zeros`].
+    /// Fails if the number of bytes is not that of the shape, or as [`Tensor::zeros`] does.
     pub fn from_bytes(device: Device, shape: &[i64], dtype: DType, bytes: &[u8]) -> Result<Tensor> {
         let mut host = Tensor::uninit(Device::cpu(), shape, dtype)?;
         match host.host_bytes_mut() {
@@ -97,7 +97,7 @@ impl Tensor {
     /// A copy in memory of its own, on the same device.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// Fails if there is not enough memory.
     pub fn duplicate(&self) -> Result<Tensor> {
         let copy = Tensor::uninit(self.device, self.shape(), self.dtype)?;
         copy.copy_from(self)?;
@@ -107,7 +107,7 @@ impl Tensor {
     /// The same memory, or the beginning of it, as a tensor of another shape and type.
     ///
     /// # Errors
-    /// It has fewer bytes.
+    /// Fails if it has fewer bytes.
     pub fn view(&self, shape: &[i64], dtype: DType) -> Result<Tensor> {
         const NAME: &str = "runtime.TVMTensorCreateView";
         Libraries::load_runtime()?;
@@ -121,7 +121,7 @@ impl Tensor {
     /// Overwrites this tensor's values with those of `source`, from any device; waits for the end of the copy.
     ///
     /// # Errors
-    /// Shapes or types differ, or the runtime cannot copy between the two devices.
+    /// Fails if shapes or types differ, or the runtime cannot copy between the two devices.
     pub fn copy_from(&self, source: &Tensor) -> Result<()> {
         const NAME: &str = "runtime.TVMTensorCopyFromTo";
         if (self.shape(), self.dtype) != (source.shape(), source.dtype) {
@@ -168,7 +168,7 @@ impl Tensor {
     /// The elements as bytes: in place where the tensor lies on the host, else copied from its device.
     ///
     /// # Errors
-    /// The copy fails.
+    /// Fails if the copy fails.
     pub fn bytes(&self) -> Result<Cow<'_, [u8]>> {
         if let Some(bytes) = self.host_bytes() {
             return Ok(Cow::Borrowed(bytes));

@@ -21,7 +21,7 @@ type Intrinsics = BTreeMap<String, (String, String)>;
 /// Registers the intrinsics of CUDA's tensor cores, once a process.
 ///
 /// # Errors
-/// TVM cannot be loaded.
+/// Fails if TVM cannot be loaded.
 pub fn register_cuda() -> Result<()> {
     static DONE: OnceLock<Result<()>> = OnceLock::new();
     DONE.get_or_init(|| register(&of_tensor_cores()?)).clone()
@@ -52,7 +52,7 @@ impl DotProduct {
     /// The best that a target has.
     ///
     /// # Errors
-    /// TVM cannot be loaded.
+    /// Fails if TVM cannot be loaded.
     pub fn of(target: &Target) -> Result<DotProduct> {
         let vnni = crate::llvm::target_has(target, "avx512vnni")?;
         Ok(if vnni { Self::Vnni } else { Self::Portable })
@@ -61,7 +61,7 @@ impl DotProduct {
     /// The name of its intrinsic, which is registered by the first call.
     ///
     /// # Errors
-    /// TVM cannot be loaded.
+    /// Fails if TVM cannot be loaded.
     pub fn intrinsic(self) -> Result<&'static str> {
         static DONE: OnceLock<Result<()>> = OnceLock::new();
         DONE.get_or_init(|| {
@@ -87,7 +87,7 @@ impl Schedule {
     /// Makes the loops from `l` inwards a block of their own; returns it.
     ///
     /// # Errors
-    /// The loops around and inside cannot be separated.
+    /// Fails if the loops around and inside cannot be separated.
     pub fn blockize(&self, l: &Loop) -> Result<Block> {
         Ok(Block(
             self.call("ScheduleBlockize", &[&l.0, &boolean(true)])?,
@@ -105,7 +105,7 @@ impl Schedule {
     /// The blocks inside `block` in program order.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn blocks_in(&self, block: &Block) -> Result<Vec<Block>> {
         let children = self.call("ScheduleGetChildBlocks", &[&block.0])?;
         Ok(crate::call::elements(&children)?
@@ -117,7 +117,7 @@ impl Schedule {
     /// Whether a loop runs as the threads or blocks of a GPU.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn is_bound(&self, l: &Loop) -> Result<bool> {
         /// `ForKind::kThreadBinding` of TVM.
         const BOUND: i64 = 4;
@@ -128,7 +128,7 @@ impl Schedule {
     /// Whether a block runs under a condition, because its loops have more steps than it has elements.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn is_guarded(&self, block: &Block) -> Result<bool> {
         let realize = self.call("GetSBlockRealize", &[&block.0])?;
         let condition = crate::call::field(&realize, "predicate")?;

@@ -39,7 +39,7 @@ impl Pool {
     /// process may use. With more threads than processors, they share.
     ///
     /// # Errors
-    /// TVM cannot be loaded, `threads` is zero, or this thread's pool had started before with fewer threads.
+    /// Fails if TVM cannot be loaded, `threads` is zero, or this thread's pool had started before with fewer threads.
     pub fn start(threads: usize) -> Result<Pool> {
         Libraries::load()?;
         if threads == 0 {
@@ -79,7 +79,7 @@ impl Pool {
     /// possible. The calling thread, which is one of them, stays on the first until [`Pool::release`].
     ///
     /// # Errors
-    /// `threads` is zero or more than the pool has, or the system refuses.
+    /// Fails if `threads` is zero or more than the pool has, or the system refuses.
     pub fn use_threads(&self, threads: usize) -> Result<()> {
         if !(1..=self.processors.len()).contains(&threads) {
             let reason = format!("{threads} threads of a pool of {}", self.processors.len());
@@ -118,7 +118,7 @@ impl Pool {
     /// Lets the calling thread run on all processors of the process again, and threads that it starts with it.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Fails if the system refuses.
     pub fn release(&self) -> Result<()> {
         self.in_use.set(0);
         bind_this_thread(&self.allowed)
@@ -141,7 +141,7 @@ impl Pool {
     /// Number of threads that parallel loops use at present.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn in_use(&self) -> Result<usize> {
         const NAME: &str = "runtime.NumThreads";
         let n: i64 = value(NAME, call(NAME, &[])?)?;

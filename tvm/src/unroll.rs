@@ -19,7 +19,7 @@ const SYMBOL: &str = "global_symbol";
 /// The module with its marked loops left to the compiler. `None` if no loop is marked.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(crate) fn leave_to_compiler(module: &IrModule) -> Result<Option<IrModule>> {
     module.with_changed(|function| {
         let body = field(&function.handle, "body")?;

@@ -15,7 +15,7 @@ impl PrimFunc {
     /// The function in plain loops, or nothing if none of its loops was scheduled.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn unscheduled(&self) -> Result<Option<PrimFunc>> {
         let body = field(&self.handle, "body")?;
         if type_key(&body) != Some("s_tir.SBlockRealize") {

@@ -18,7 +18,7 @@ pub(crate) fn check_regular(path: &Path) -> Result<u64> {
 /// The text of a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// It is larger, no text, or cannot be read.
+/// Fails if it is larger, is not text, or cannot be read.
 pub fn read_file(path: &Path, limit: u64) -> Result<String> {
     let bytes = check_regular(path)?;
     if bytes > limit {

@@ -54,7 +54,7 @@ impl Log {
     /// Reads a log, gzipped or not.
     ///
     /// # Errors
-    /// The file cannot be read, or has no record of VTA.
+    /// Fails if the file cannot be read, or has no record of VTA.
     pub fn read(path: &Path) -> std::io::Result<Log> {
         check_regular(path)?;
         let mut file = std::fs::File::open(path)?;

@@ -23,7 +23,7 @@ impl<'a> Timeline<'a> {
     /// Runs a program in the timing model.
     ///
     /// # Errors
-    /// Its tokens do not come.
+    /// Fails if its tokens do not come.
     pub fn of(profile: &'a Profile, program: &'a Program) -> Result<Timeline<'a>, StreamError> {
         let mut spans = Vec::with_capacity(program.instructions.len());
         let cycles = run(

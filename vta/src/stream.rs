@@ -29,7 +29,7 @@ struct Words {
 /// Reads a stream.
 ///
 /// # Errors
-/// The text is not of that form, or an instruction is unknown; on one line.
+/// Fails if the text is not of that form, or an instruction is unknown; on one line.
 pub fn read(text: &str, hardware: &Hardware) -> Result<Program, String> {
     let file: File = serde_json::from_str(text)
         .map_err(|error| format!("not a stream of VTA ({error}); expected {{\"insn\": [\"hex\", …], \"uop\": [{{\"words\": [\"hex\", …]}}, …]}}"))?;

@@ -72,7 +72,7 @@ impl Workload {
     /// The extents in blocks of the hardware; what does not fill a block is padded with zeros.
     ///
     /// # Errors
-    /// An extent is 0, the kernel is larger than the padded image, or a tensor is too large for a board.
+    /// Fails if an extent is 0, the kernel is larger than the padded image, or a tensor is too large for a board.
     pub fn packed(&self, hardware: &Hardware) -> Result<Packed, Invalid> {
         let extents = [
             self.batch,

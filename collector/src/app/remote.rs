@@ -16,7 +16,7 @@ use tvm_bridge::rpc::tracker::{Queue, Tracker};
 /// Serves until the user wants to stop.
 ///
 /// # Errors
-/// The address cannot be had, or sessions cannot be started.
+/// Fails if the address cannot be bound, or sessions cannot be started.
 pub(super) fn serve(request: &ServeRequest) -> anyhow::Result<Exit> {
     let program = std::env::current_exe().context("the path of this program")?;
     let interrupt = Interrupt::install()?;

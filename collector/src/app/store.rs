@@ -96,7 +96,7 @@ pub(super) fn apply_best(
 /// Does something with a store; `here` is this machine, if imported logs were measured on it.
 ///
 /// # Errors
-/// A file cannot be read or written.
+/// Fails if a file cannot be read or written.
 pub(super) fn perform(
     command: StoreCommand,
     here: Option<&str>,

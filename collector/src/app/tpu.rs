@@ -17,7 +17,7 @@ use crate::render::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};
 /// Carries out a request.
 ///
 /// # Errors
-/// A dump cannot be read, a file cannot be written, a command cannot be recorded, an option makes no sense.
+/// Fails if a dump cannot be read, a file cannot be written, a command cannot be recorded, an option makes no sense.
 pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
     match request {
         TpuRequest::Read(reading) => read(&reading, None, view),

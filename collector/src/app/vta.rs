@@ -23,7 +23,7 @@ const COLUMNS: usize = 68;
 /// Carries out a request.
 ///
 /// # Errors
-/// A file cannot be read or written, or what it holds makes no sense.
+/// Fails if a file cannot be read or written, or if its content makes no sense.
 pub(super) fn perform(command: VtaCommand, view: View) -> anyhow::Result<Exit> {
     match command {
         VtaCommand::Show(args) => show_run(&args, view)?,

@@ -14,7 +14,7 @@ use crate::store::Entry;
 /// Adds the schedule of the nearest workload to the candidates of operators without a schedule.
 ///
 /// # Errors
-/// The store cannot be read, or the operators' spaces cannot be described.
+/// Fails if the store cannot be read, or the operators' spaces cannot be described.
 pub(super) fn fill(
     lookup: &Lookup<'_>,
     runner: &mut dyn Runner,

@@ -50,7 +50,7 @@ impl ReplayArgs {
     /// The request that the arguments make.
     ///
     /// # Errors
-    /// A counter does not exist, or does not count here.
+    /// Fails if a counter does not exist, or does not count here.
     pub fn request(self) -> Result<ReplayRequest, CliError> {
         CounterRequest::parse(&self.counters)?.check()?;
         Ok(ReplayRequest {

@@ -13,7 +13,7 @@ pub(super) trait Contender {
     /// Times runs that nobody watches for about `budget`, then some that are watched.
     ///
     /// # Errors
-    /// The framework is lost.
+    /// Fails if the framework is lost.
     fn round(&mut self, budget: Duration) -> anyhow::Result<Round>;
 }
 

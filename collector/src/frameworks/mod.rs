@@ -160,7 +160,7 @@ impl SideBySide {
 /// Runs a model by each framework.
 ///
 /// # Errors
-/// A framework cannot run models of this source, is not installed, computes something else, or is lost.
+/// Fails if a framework cannot run models of this source, is not installed, has a wrong output, or is lost.
 pub fn compare(
     request: &FrameworksRequest,
     home: &Home,

@@ -38,7 +38,7 @@ impl Tvm {
     /// Imports, builds and checks the model; with the schedules of the store if it is `tuned`.
     ///
     /// # Errors
-    /// It cannot be imported or built, or computes something else.
+    /// Fails if it cannot be imported or built, or has a wrong output.
     pub(super) fn build(
         planned: &Planned,
         request: &ImportRequest,

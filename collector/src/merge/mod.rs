@@ -210,7 +210,7 @@ fn machine_list(machines: &[(String, PathBuf)]) -> String {
 /// Joins shards into a new run.
 ///
 /// # Errors
-/// The shards do not belong together, are not whole, or the new run cannot be written; then nothing was.
+/// Fails if the shards do not belong together, are not whole, or the new run cannot be written; then nothing was.
 pub fn merge(request: &MergeRequest, command_line: Vec<String>) -> Result<Merged, MergeError> {
     if request.out.exists() {
         return Err(MergeError::OutExists {

@@ -111,7 +111,7 @@ impl NightlyPlan {
     /// Reads a file for the nightly run of `date`.
     ///
     /// # Errors
-    /// The file cannot be read, or has a value that is not allowed.
+    /// Fails if the file cannot be read, or has a value that is not allowed.
     pub fn read(path: &Path, date: &str) -> Result<NightlyPlan, ConfigError> {
         let text = opdata::read_text(path).map_err(|source| ConfigError::Unreadable {
             path: path.to_owned(),

@@ -37,7 +37,7 @@ pub struct JobEstimate {
 /// Looks ahead, as if every job took its share.
 ///
 /// # Errors
-/// Earlier nightly runs cannot be read.
+/// Fails if earlier nightly runs cannot be read.
 pub fn estimate(plan: NightlyPlan) -> Result<NightlyEstimate, NightlyError> {
     let retention = history::retention(&plan, &history::partitions(&plan.dataset)?);
     let mut left = plan.budget();

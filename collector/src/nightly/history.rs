@@ -73,7 +73,7 @@ pub fn is_date(text: &str) -> bool {
 /// The nightly runs of a dataset, oldest first.
 ///
 /// # Errors
-/// The folder cannot be read. A dataset that is not there has none.
+/// Fails if the folder cannot be read. A dataset that is missing has none.
 pub fn partitions(dataset: &Path) -> Result<Vec<Partition>, NightlyError> {
     let entries = match fs::read_dir(dataset) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -165,7 +165,7 @@ pub fn retention(plan: &NightlyPlan, partitions: &[Partition]) -> Retention {
 /// Removes the folders of [`Retention::removed`]. Each is hidden first, so that nobody reads half a partition.
 ///
 /// # Errors
-/// A folder cannot be removed.
+/// Fails if a folder cannot be removed.
 pub fn apply(retention: &Retention) -> Result<Retention, NightlyError> {
     for folder in &retention.removed {
         let mut name = std::ffi::OsString::from(REMOVING);

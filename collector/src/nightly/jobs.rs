@@ -54,7 +54,7 @@ pub trait JobRunner {
     /// Runs a job to its end.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// Fails if it cannot be started.
     fn run(&mut self, command: &JobCommand, interrupt: &Interrupt) -> io::Result<JobEnd>;
 }
 

@@ -23,7 +23,7 @@ impl NightlyLock {
     /// Takes the lock of a dataset, whose folder is made if it is not there.
     ///
     /// # Errors
-    /// Another nightly run has it, or the folder cannot be written.
+    /// Fails if another nightly run has it, or the folder cannot be written.
     pub fn take(dataset: &Path) -> Result<NightlyLock, NightlyError> {
         fs::create_dir_all(dataset).map_err(|source| io_error("create", dataset, source))?;
         let path = dataset.join(FILE);
@@ -66,7 +66,7 @@ impl LockHandle {
     /// run still keeps the next one from starting.
     ///
     /// # Errors
-    /// The system has no file handle left.
+    /// Fails if the system has no file handle left.
     pub fn as_stdin(&self) -> std::io::Result<Stdio> {
         Ok(Stdio::from(self.0.try_clone()?))
     }

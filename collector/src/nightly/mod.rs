@@ -110,7 +110,7 @@ pub struct Session<'a> {
 /// Runs all jobs of the plan, compares with the previous nightly run, writes the summary and removes old partitions.
 ///
 /// # Errors
-/// Another nightly run is under way, or the dataset cannot be read or written. Jobs that fail are no errors.
+/// Fails if another nightly run is under way, or the dataset cannot be read or written. Jobs that fail are no errors.
 pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyReport, NightlyError> {
     let started = Timestamp::now();
     let clock = Instant::now();

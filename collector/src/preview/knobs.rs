@@ -20,7 +20,7 @@ pub struct OperatorKnobs {
 /// The spaces of a plan's operators; nothing is built.
 ///
 /// # Errors
-/// The model cannot be imported, or its operators not be described.
+/// Fails if the model cannot be imported, or its operators not be described.
 pub fn knobs(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Vec<OperatorKnobs>> {
     let plan = &planned.plan;
     let python = planned.python.as_deref();

@@ -88,7 +88,8 @@ pub struct TorchProfile {
 /// Profiles a model in libtorch.
 ///
 /// # Errors
-/// The extra is not installed, the model cannot be built or traced, computes something else, or the program is lost.
+/// Fails if the extra is not installed, the model cannot be built or traced, has a wrong output, or the program is
+/// lost.
 pub fn profile(
     request: &TorchRequest,
     home: &Home,

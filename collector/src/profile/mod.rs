@@ -102,8 +102,8 @@ impl ProfiledModel {
 /// Profiles a model.
 ///
 /// # Errors
-/// The target's kernels run beside the host, the model cannot be imported or built, computes something else, or the worker
-/// is lost.
+/// Fails if the target's kernels run beside the host, the model cannot be imported or built, has a wrong output, or the
+/// worker is lost.
 pub fn profile(
     request: &ProfileRequest,
     session: &mut Session<'_>,
@@ -195,7 +195,7 @@ fn timeout(schedule: &StepSchedule, per_run_ns: u64) -> Duration {
 /// The file of a cycle: `path` itself if there is one cycle, else with the cycle's number before the extension.
 ///
 /// # Errors
-/// The path has no file name.
+/// Fails if the path has no file name.
 pub fn file_of_cycle(
     path: &std::path::Path,
     cycle: usize,

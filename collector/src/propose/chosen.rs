@@ -79,7 +79,7 @@ pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<
 /// Refuses points that were chosen for another machine by measurements there.
 ///
 /// # Errors
-/// This is another machine.
+/// Fails if this is another machine.
 pub fn check_machine(plan: &Plan, env_hash: &str) -> anyhow::Result<()> {
     let Some(sweep) = &plan.sweep else {
         return Ok(());
@@ -96,7 +96,7 @@ pub fn check_machine(plan: &Plan, env_hash: &str) -> anyhow::Result<()> {
 /// Refuses points of operators that no import has.
 ///
 /// # Errors
-/// There is one.
+/// Fails if there is one.
 pub fn check_found<'g>(plan: &Plan, graphs: impl Iterator<Item = &'g Graph>) -> anyhow::Result<()> {
     let Some(sweep) = &plan.sweep else {
         return Ok(());

@@ -32,7 +32,7 @@ pub struct Drawing {
 /// Draws the candidates of a plan for one of its `imports` imports.
 ///
 /// # Errors
-/// The sweep leaves nothing to measure, asks for settings that no operator has, or contradicts itself.
+/// Fails if the sweep leaves nothing to measure, asks for settings that no operator has, or contradicts itself.
 pub fn draw(
     plan: &Plan,
     imported: &Imported,

@@ -114,7 +114,7 @@ impl Verdict {
 /// Measures a row again.
 ///
 /// # Errors
-/// The row or what it names is not there, it was not measured, or its kernel cannot be rebuilt.
+/// Fails if the row or what it names is missing, it was not measured, or its kernel cannot be rebuilt.
 pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Result<Replayed> {
     let row_id = request.row.as_str();
     let folder = match &request.run {

@@ -71,7 +71,7 @@ impl Collector<'_, '_> {
     /// Returns whether nothing more was proposed.
     ///
     /// # Errors
-    /// A row cannot be written.
+    /// Fails if a row cannot be written.
     pub fn collect(
         &mut self,
         runner: &mut dyn Runner,

@@ -11,7 +11,7 @@ use crate::report::{Partial, TunedReport};
 /// Writes the sums of operators by trials into a run's folder: `tuning.csv` and the curves `tuning.svg`.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub(super) fn write_curves(folder: &Path, tuned: &[TunedReport]) -> opdata::Result<()> {
     let parts: Vec<&Partial> = tuned.iter().flat_map(|report| &report.partial).collect();
     let mut csv = "tuner,threads,cache_state,trials,operators_sum_ns\n".to_owned();

@@ -37,7 +37,7 @@ impl InModel {
 /// Builds a model and checks its output.
 ///
 /// # Errors
-/// It cannot be built, or computes something else.
+/// Fails if it cannot be built, or has a wrong output.
 pub(crate) fn build(
     runner: &mut dyn Runner,
     spec: WholeModelSpec,
@@ -54,7 +54,7 @@ pub(crate) fn build(
 /// Times the model that was built last.
 ///
 /// # Errors
-/// It fails, or has no time.
+/// Fails if it fails, or has no time.
 pub(crate) fn time(
     runner: &mut dyn Runner,
     at: &Conditions,
@@ -77,7 +77,7 @@ type Measure<'a, S> = dyn FnMut(&[S]) -> anyhow::Result<(f64, Vec<Option<f64>>)>
 /// nanoseconds. Schedules that cannot be built together are left out, with a `note`.
 ///
 /// # Errors
-/// The model cannot be built or measured with the schedules it has.
+/// Fails if the model cannot be built or measured with the schedules it has.
 pub(crate) fn choose<S: Clone + PartialEq>(
     chosen: &mut [S],
     others: &[Vec<S>],

@@ -128,7 +128,7 @@ impl<'a> Ledger<'a> {
     /// Adds a row; when this returns, it survives the end of the process.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Fails if it cannot be written.
     pub fn append(&mut self, row: &Row) -> Result<()> {
         self.writer.append(row)?;
         self.learn(row);
@@ -138,7 +138,7 @@ impl<'a> Ledger<'a> {
     /// Makes all rows survive a power cut too.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// Fails if they cannot be written.
     pub fn sync(&mut self) -> Result<()> {
         self.writer.sync()?;
         Ok(self.manifest.save(self.folder)?)

@@ -67,8 +67,8 @@ pub(crate) const WORKER_LOG: &str = "worker.log";
 /// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
 ///
 /// # Errors
-/// The model cannot be imported, the plan leaves nothing to measure, or the results cannot be written. Failed points are
-/// no errors.
+/// Fails if the model cannot be imported, the plan leaves nothing to measure, or the results cannot be written. Failed
+/// points are no errors.
 pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunReport> {
     let plan = &planned.plan;
     let prepared = Preparation::new(planned, session)?;

@@ -34,7 +34,7 @@ pub(crate) struct Prepared {
 /// Makes or finds the imports of a plan, for each of its targets, and draws their candidates.
 ///
 /// # Errors
-/// A model cannot be imported, or the plan leaves nothing to measure.
+/// Fails if a model cannot be imported, or the plan leaves nothing to measure.
 pub(crate) fn prepare(
     planned: &Planned,
     environment: &Environment,

@@ -65,7 +65,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
     /// Ends measuring.
     ///
     /// # Errors
-    /// A row could not be written.
+    /// Fails if a row could not be written.
     pub fn end(self) -> anyhow::Result<()> {
         self.failed.map_or(Ok(()), Err)
     }

@@ -57,8 +57,8 @@ pub enum Resumed {
 /// Goes on with a run that ended early.
 ///
 /// # Errors
-/// The folder holds no run of this version, its rows are damaged, it is going on elsewhere, or as
-/// [`run`](super::run).
+/// Fails if the folder holds no run of this version, its rows are damaged, if another process continues it, or as
+/// [`run`](super::run) does.
 pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Result<Resumed> {
     let folder = &request.folder;
     let mut manifest = RunManifest::load(folder)?;
@@ -151,7 +151,7 @@ fn check_unchanged(manifest: &RunManifest, plan: &Plan, folder: &Path) -> anyhow
 /// The plan of a run.
 ///
 /// # Errors
-/// It is of another version of the program, or damaged.
+/// Fails if it is of another version of the program, or damaged.
 pub(crate) fn plan_of(manifest: &RunManifest, folder: &Path) -> anyhow::Result<Plan> {
     Plan::read(manifest).map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))
 }

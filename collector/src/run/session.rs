@@ -43,7 +43,7 @@ impl<'a> Session<'a> {
     /// A session with the installation at `home` on this machine, its workers being this program.
     ///
     /// # Errors
-    /// The program does not find itself.
+    /// Fails if the program does not find itself.
     pub fn new(
         home: &'a Home,
         command_line: Vec<String>,
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
     /// The environment of a plan's points: this machine's, or that of the machine that the plan names.
     ///
     /// # Errors
-    /// No server of that machine can be had, or the servers of its key are unlike machines.
+    /// Fails if no server of that machine is available, or the servers of its key are unlike machines.
     pub fn environment_of(&self, plan: &Plan) -> anyhow::Result<Environment> {
         let here = self.environment();
         let Some(address) = &plan.remote else {
@@ -102,7 +102,7 @@ pub trait Importer {
     /// Imports a model, or finds the import in the cache; `watch` hears how far a download has come.
     ///
     /// # Errors
-    /// The importer's or the registry's.
+    /// Errors of the importer or the registry.
     fn import(
         &self,
         request: &ImportRequest,

@@ -227,7 +227,7 @@ fn partial(graph: &Graph, trials: &[Trials]) -> Vec<Partial> {
 /// that were measured again, each operator takes the fastest inside the model.
 ///
 /// # Errors
-/// A model cannot be built, or computes something else.
+/// Fails if a model cannot be built, or has a wrong output.
 pub(crate) fn compare(
     plan: &Plan,
     graph: &Graph,

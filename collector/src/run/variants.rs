@@ -10,7 +10,7 @@ use crate::plan::Plan;
 /// the names and shapes of the inputs.
 ///
 /// # Errors
-/// The sweep names image sizes, and the model has no images.
+/// Fails if the sweep names image sizes, and the model has no images.
 pub(crate) fn requests(plan: &Plan, base: &Graph) -> anyhow::Result<Vec<ImportRequest>> {
     let Some(sweep) = &plan.sweep else {
         return Ok(vec![plan.model.clone()]);

@@ -121,7 +121,7 @@ struct Joint {
 /// Tunes operators together.
 ///
 /// # Errors
-/// An operator does not exist, a split does not fit, or the worker is lost.
+/// Fails if an operator does not exist, a split does not fit, or the worker is lost.
 pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Result<CotuneReport> {
     for split in &request.splits {
         if split.len() != request.operators.len() {

@@ -68,7 +68,7 @@ pub struct WayReport {
 /// Builds the models and measures them in each way.
 ///
 /// # Errors
-/// The schedule is of other models or does not fit, a model cannot be built, or a kernel fails.
+/// Fails if the schedule is of other models or does not fit, a model cannot be built, or a kernel fails.
 pub fn run_graph(
     request: &RunGraphRequest,
     session: &mut Session<'_>,

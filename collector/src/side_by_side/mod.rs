@@ -50,7 +50,7 @@ impl Loaded {
     /// Imports the models, builds them in one worker, and checks their outputs.
     ///
     /// # Errors
-    /// A model cannot be imported or built, computes something else, or the target is not this machine's processor.
+    /// Fails if a model cannot be imported or built, has a wrong output, or the target is not this machine's processor.
     pub fn load(
         plan: &Plan,
         others: &[ImportRequest],
@@ -173,7 +173,7 @@ impl Loaded {
     /// Times a group alone and at the same time. The time limit of a point is for one round.
     ///
     /// # Errors
-    /// A kernel fails, or the worker was lost.
+    /// Fails if a kernel fails, or the worker was lost.
     pub fn time(&mut self, plan: &Plan, group: GroupSpec) -> anyhow::Result<GroupTimes> {
         let compiled = group.members.iter().filter(|own| own.schedule.is_some());
         let limits = &plan.worker;

@@ -105,7 +105,8 @@ struct Group {
 /// Measures groups of operators, or goes on doing so.
 ///
 /// # Errors
-/// A split does not fit the machine, an operator does not exist, a model cannot be built, or the folder cannot be written.
+/// Fails if a split does not fit the machine, an operator does not exist, a model cannot be built, or the folder cannot
+/// be written.
 pub fn measure(
     pairs: &PairsPlan,
     python: Option<&Path>,

@@ -44,7 +44,7 @@ pub fn format_of(path: &Path) -> Option<Format> {
 /// Reads a log. Its entries are of the machine `here`, if that is given, else of the one that its target names.
 ///
 /// # Errors
-/// The file cannot be read, or no line of it is a record.
+/// Fails if the file cannot be read, or no line of it is a record.
 pub fn read(path: &Path, format: Format, here: Option<&str>) -> anyhow::Result<Log> {
     let imported = Import::new(format, path).read()?;
     let mut log = Log {

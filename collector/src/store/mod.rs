@@ -141,7 +141,7 @@ impl Store {
     /// `source` is their origin.
     ///
     /// # Errors
-    /// The database's.
+    /// Errors of the database.
     pub fn add_rows<'r>(
         &mut self,
         rows: impl IntoIterator<Item = &'r Row>,
@@ -163,7 +163,7 @@ impl Store {
     /// Adds entries; how many were new or faster than known.
     ///
     /// # Errors
-    /// The database's.
+    /// Errors of the database.
     pub fn add(&mut self, entries: &[Entry]) -> Result<u64> {
         self.database.add(entries)
     }
@@ -171,7 +171,7 @@ impl Store {
     /// The best schedules of a workload, the fastest first; at any number of threads unless one is given.
     ///
     /// # Errors
-    /// The database's, or an entry that cannot be read.
+    /// Fails if the database does, or if an entry cannot be read.
     pub fn best(
         &mut self,
         workload: &str,
@@ -243,7 +243,7 @@ impl Store {
     /// Checks the database and every entry; what is there.
     ///
     /// # Errors
-    /// The database is damaged, or an entry cannot be read.
+    /// Fails if the database is damaged, or an entry cannot be read.
     pub fn verify(&mut self) -> Result<Contents> {
         self.database.check()?;
         let all = self.all()?;

@@ -109,7 +109,7 @@ impl Environment {
     /// Reads the environment of a run. `None` if there is none, as in imported logs.
     ///
     /// # Errors
-    /// It, or its calibration, is of another format than this build's, or it is damaged.
+    /// Fails if it, or its calibration, is damaged or of another format than this build's.
     pub fn read(value: &Value) -> Result<Option<Self>, FormatError> {
         if value.is_null() {
             return Ok(None);

@@ -41,7 +41,7 @@ pub(super) fn check_format(
 /// Reads a record of a file of its own; `fix` is what to do about a damaged one.
 ///
 /// # Errors
-/// The file cannot be read, is of another format, or is damaged.
+/// Fails if the file cannot be read, is of another format, or is damaged.
 pub(super) fn load_record<T: DeserializeOwned>(
     path: &Path,
     what: &'static str,

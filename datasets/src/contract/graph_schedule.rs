@@ -111,7 +111,7 @@ impl GraphSchedule {
     /// Writes the schedule, replacing the file as a whole.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut json = serde_json::to_vec_pretty(self).unwrap_or_default();
         json.push(b'\n');

@@ -113,7 +113,7 @@ pub struct PairRow {
 /// Adds rows to the journal of a folder.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn append_pairs(folder: &Path, rows: &[PairRow]) -> Result<()> {
     let path = folder.join(PAIRS_JOURNAL);
     let failed = |source| Error::io("write", &path, source);
@@ -135,7 +135,7 @@ pub fn append_pairs(folder: &Path, rows: &[PairRow]) -> Result<()> {
 /// The rows of a journal. A last line that a kill cut off is left out, and so is a group that is not complete.
 ///
 /// # Errors
-/// The file cannot be read, or a line before the last is damaged.
+/// Fails if the file cannot be read, or a line before the last is damaged.
 fn journal(folder: &Path) -> Result<Vec<PairRow>> {
     let path = folder.join(PAIRS_JOURNAL);
     let failed = |source| Error::io("read", &path, source);
@@ -182,7 +182,7 @@ pub fn reopen_pairs(folder: &Path) -> Result<Vec<PairRow>> {
 /// Writes rows to the file of a folder, replacing it as a whole.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write_pairs(folder: &Path, rows: &[PairRow]) -> Result<()> {
     let path = folder.join(PAIRS_FILE);
     let failed = |error: parquet::errors::ParquetError| {

@@ -152,7 +152,7 @@ impl<Model: DeserializeOwned, Target: DeserializeOwned, Sweep: DeserializeOwned>
     /// Reads the plan of a run.
     ///
     /// # Errors
-    /// It is of another format, or damaged; the message says which version of the collector wrote it.
+    /// Fails if it is of another format, or damaged; the message says which version of the collector wrote it.
     pub fn read(manifest: &RunManifest) -> Result<Self, FormatError> {
         const WHAT: &str = "the plan in run.json";
         let writer = manifest.versions.get("opcollect").map(String::as_str);

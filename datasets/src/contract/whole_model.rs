@@ -97,7 +97,7 @@ pub struct WholeModelFile {
 /// The files of a run that hold times of whole models, by name.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// Fails if the folder cannot be read.
 pub fn whole_model_files(run: &Path) -> Result<Vec<WholeModelFile>> {
     let failed = |source| Error::io("read", run, source);
     let mut files = Vec::new();
@@ -138,7 +138,7 @@ impl<Built: Serialize, Times: Serialize> WholeModelRecord<Built, Times> {
     /// Writes the record; a reader sees the old one or the new one.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|error| Error::io("write", path, error.into()))?;
@@ -150,7 +150,7 @@ impl<Built: DeserializeOwned, Times: DeserializeOwned> WholeModelRecord<Built, T
     /// Reads a record.
     ///
     /// # Errors
-    /// The file cannot be read, is of another format, or is damaged.
+    /// Fails if the file cannot be read, is of another format, or is damaged.
     pub fn load(path: &Path) -> Result<Self> {
         load_record(path, WHAT, WHOLE_MODEL_FORMAT, FIX)
     }

@@ -137,7 +137,7 @@ impl CsvRows {
     /// Opens a file and reads its header. Columns may be in any order.
     ///
     /// # Errors
-    /// If the file cannot be read or its columns are not the schema's.
+    /// Fails if the file cannot be read or its columns are not the schema's.
     pub fn open(path: &Path) -> Result<Self> {
         let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
         let mut reader = ReaderBuilder::new()

@@ -64,7 +64,7 @@ impl JsonlRows {
     /// Opens a file.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// Fails if it cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
         let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
         Ok(Self {

@@ -21,7 +21,7 @@ const LONGEST_LINE_BYTES: u64 = 64 << 20;
 /// JSON, and those that `each` refuses, are counted in `faults`.
 ///
 /// # Errors
-/// The file cannot be read, has lines longer than any record, or a strict import has a fault.
+/// Fails if the file cannot be read, has lines longer than any record, or a strict import has a fault.
 pub(super) fn for_each(
     path: &Path,
     faults: &mut Faults,

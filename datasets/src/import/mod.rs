@@ -82,7 +82,7 @@ impl Import {
     /// Reads the file.
     ///
     /// # Errors
-    /// The file cannot be read, or no line of it is a record; with `strict` the first line that cannot be used.
+    /// Fails if the file cannot be read, or no line of it is a record; with `strict`, also if a line cannot be used.
     pub fn read(&self) -> Result<Imported> {
         let mut imported = match self.format {
             Format::Autotvm => autotvm::read(self),

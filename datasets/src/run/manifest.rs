@@ -182,7 +182,7 @@ impl RunManifest {
     /// Writes `run.json` in the run's folder; a reader sees the old one or the new one.
     ///
     /// # Errors
-    /// If the file cannot be written; the old one stays.
+    /// Fails if the file cannot be written; the old one stays.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let path = folder.join(RUN_JSON);
         files::replace(&path, |file| {
@@ -196,7 +196,7 @@ impl RunManifest {
     /// Reads `run.json` from the run's folder.
     ///
     /// # Errors
-    /// If it is not there, damaged, or of another format or schema version.
+    /// Fails if it is missing, damaged, or of another format or schema version.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(RUN_JSON);
         let bytes = files::read_bytes(&path).map_err(|source| Error::io("read", &path, source))?;

@@ -45,7 +45,7 @@ impl Reopened {
     /// Those rows are on disk in one file or the other at any moment.
     ///
     /// # Errors
-    /// If a file cannot be written; then the run is as it was.
+    /// Fails if a file cannot be written; then the run is as it was.
     pub fn set_aside(&mut self, which: impl Fn(&Row) -> bool) -> Result<u64> {
         let (aside, kept): (Vec<Row>, Vec<Row>) = self.rows.drain(..).partition(which);
         self.rows = kept;
@@ -106,7 +106,7 @@ impl RunWriter {
     /// Starts a run in `folder`, which is made if it is not there.
     ///
     /// # Errors
-    /// If the folder holds a run already, or cannot be made or written.
+    /// Fails if the folder holds a run already, or cannot be made or written.
     pub fn create(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|source| Error::io("create", folder, source))?;
         let csv_path = folder.join(ROWS_CSV);
@@ -142,7 +142,7 @@ impl RunWriter {
     /// of rows, and the files named in `logs`. Anything else in the folder stays.
     ///
     /// # Errors
-    /// If another process is writing the run, or something cannot be read or removed.
+    /// Fails if another process is writing the run, or something cannot be read or removed.
     pub fn remove_unbegun(folder: &Path, logs: &[&str]) -> Result<()> {
         let csv_path = folder.join(ROWS_CSV);
         if folder.join(RUN_JSON).exists() || !csv_path.exists() {
@@ -222,8 +222,7 @@ impl RunWriter {
     /// Adds a row. When this returns, the row survives the end of the process.
     ///
     /// # Errors
-    /// If the row may not be part of a dataset, is there already, or cannot be written; then the
-    /// file is as it was.
+    /// Fails if the row may not be part of a dataset, exists already, or cannot be written; then the file is as it was.
     pub fn append(&mut self, row: &Row) -> Result<()> {
         row.validate()?;
         if self.row_ids.contains(&row.row_id) {
@@ -243,7 +242,7 @@ impl RunWriter {
     /// chooses when to do it.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// Fails if the disk refuses.
     pub fn sync(&self) -> Result<()> {
         self.file
             .sync_data()
@@ -265,7 +264,7 @@ impl RunWriter {
     /// be taken up again later.
     ///
     /// # Errors
-    /// If either file cannot be written. The rows in `rows.csv` are whole in any case.
+    /// Fails if either file cannot be written. The rows in `rows.csv` are whole in any case.
     pub fn finish(self) -> Result<PathBuf> {
         self.sync()?;
         parquet::write(&self.parquet_path, CsvRows::open(&self.csv_path)?)?;

@@ -14,7 +14,7 @@ impl JsonText {
     /// The JSON of `value`, in one line.
     ///
     /// # Errors
-    /// If the value has no JSON form (a map with keys that are not text, for example).
+    /// Fails if the value has no JSON form (a map with keys that are not text, for example).
     pub fn new<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_string(value).map(Self)
     }
@@ -27,7 +27,7 @@ impl JsonText {
     /// The value as a type of the caller's choice.
     ///
     /// # Errors
-    /// If the JSON does not have that type's form.
+    /// Fails if the JSON does not have that type's form.
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }

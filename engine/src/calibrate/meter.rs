@@ -69,7 +69,7 @@ pub trait Meter {
     /// Measures one probe.
     ///
     /// # Errors
-    /// The kernel cannot be built or computes something else, or the user has asked to stop.
+    /// Fails if the kernel cannot be built or has a wrong output, or the user has asked to stop.
     fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<ProbeTimes, CalibrateError>;
 }
 
@@ -88,7 +88,7 @@ impl TvmMeter {
     /// A meter for code for `target` (TVM's dictionary), on up to `max_threads` threads.
     ///
     /// # Errors
-    /// TVM cannot be loaded, or does not know the target.
+    /// Fails if TVM cannot be loaded, or does not know the target.
     pub fn new(
         target: &serde_json::Value,
         max_threads: u32,

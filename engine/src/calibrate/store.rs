@@ -83,7 +83,7 @@ impl Store {
     /// The calibration of a machine, if there is one.
     ///
     /// # Errors
-    /// There is one that cannot be used.
+    /// Fails if there is one that cannot be used.
     pub fn load(&self, env_hash: &str) -> Result<Option<Calibration>, StoreError> {
         let path = self.file(env_hash);
         let text = match std::fs::read(&path) {
@@ -102,7 +102,7 @@ impl Store {
     /// Keeps a calibration in place of the one before it; returns its file.
     ///
     /// # Errors
-    /// The folder or the file cannot be written.
+    /// Fails if the folder or the file cannot be written.
     pub fn save(&self, calibration: &Calibration) -> Result<PathBuf, StoreError> {
         std::fs::create_dir_all(&self.folder).map_err(|source| StoreError::NoFolder {
             path: self.folder.clone(),

@@ -60,20 +60,20 @@ pub trait KernelCompiler: Send + Sync {
     /// Lowers a scheduled function. Cheap beside compiling it: candidates that lower to the same program end here.
     ///
     /// # Errors
-    /// The program is refused.
+    /// Fails if the program is refused.
     fn lower(&self, module: &IrModule) -> anyhow::Result<Box<dyn LoweredProgram + '_>>;
 
     /// Compiles and loads functions of a whole model, which check their arguments at every call.
     ///
     /// # Errors
-    /// A function is refused.
+    /// Fails if a function is refused.
     fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule>;
 
     /// A kernel on the host that computes the expected outputs of an operator. `None` if TVM compiles it from the
     /// function in plain loops: only a device with its own arithmetic has its own.
     ///
     /// # Errors
-    /// The device's, in the value.
+    /// Errors of the device are in the value.
     fn reference(&self, _symbol: &str, _function: &PrimFunc) -> Option<anyhow::Result<Kernel>> {
         None
     }
@@ -84,19 +84,19 @@ pub trait LoweredProgram {
     /// A hash that is equal for programs whose code would be equal.
     ///
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     fn structural_hash(&self) -> anyhow::Result<u64>;
 
     /// Number of statements after unrolling, by which the cost of compiling is judged; counting stops beyond `limit`.
     ///
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     fn statements(&self, limit: u64) -> anyhow::Result<u64>;
 
     /// Generates code.
     ///
     /// # Errors
-    /// The program is refused; [`TooLong`] if the compiler was stopped.
+    /// Fails if the program is refused; [`TooLong`] if the compiler was stopped.
     fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel>;
 }
 

@@ -239,7 +239,7 @@ pub trait DevicePlan: Sync {
     /// Checks what only the compiler knows of a target's options.
     ///
     /// # Errors
-    /// An option has a value that the compiler would not take, or would take for another.
+    /// Fails if an option has a value that the compiler would not take, or would take for another.
     fn check(&self, target: &Target) -> Result<(), TargetProblem>;
 
     /// The dictionary of a target on a machine: it configures the compiler, and rows have it in the column `target`.
@@ -310,7 +310,7 @@ pub trait DeviceHost: Sync {
     /// Bounds what a worker of this device may use of the machine's memory, in MiB.
     ///
     /// # Errors
-    /// The system refuses the bound.
+    /// Fails if the system refuses the bound.
     fn limit_memory(&self, mib: u64) -> std::io::Result<()>;
 
     /// Checks that this machine has everything for `purpose`, before anything is imported or compiled.
@@ -337,7 +337,7 @@ pub trait DeviceHost: Sync {
     /// Readies a session of `opcollect serve-device` for clients that measure on it; what it says to calls by name.
     ///
     /// # Errors
-    /// The device is here and cannot be opened.
+    /// Fails if the device is here and cannot be opened.
     fn serve(&self) -> anyhow::Result<Vec<Answer>> {
         Ok(Vec::new())
     }
@@ -357,7 +357,7 @@ impl<D: DevicePlan + DeviceSchedules + DeviceHost> Device for D {}
 /// Bounds the private writable memory of this process; an allocation beyond it fails, and with it this worker alone.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub(crate) fn limit_private_memory(mib: u64) -> std::io::Result<()> {
     let bytes = mib.saturating_mul(1 << 20);
     let limit = libc::rlimit {

@@ -142,7 +142,7 @@ pub trait Session {
     /// Starts a model whose functions were compiled.
     ///
     /// # Errors
-    /// A kernel is missing, or the device is lost.
+    /// Fails if a kernel is missing, or the device is lost.
     fn start(&self, linked: Linked, kernels: &[KernelModule]) -> anyhow::Result<VirtualMachine> {
         Ok(linked.start(kernels, self.target(), self.tensors())?)
     }
@@ -164,7 +164,7 @@ pub trait Session {
     /// Lets the threads that build kernels use the whole machine.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     fn release(&self) -> tvm_bridge::Result<()>;
     /// Numbers of this machine's processors that kernels may run on, as the operating system counts them. Empty if they
     /// run elsewhere.
@@ -180,7 +180,7 @@ pub trait Session {
     /// shows interference on the device.
     ///
     /// # Errors
-    /// The work fails.
+    /// Fails if the work fails.
     fn slowdown(&mut self) -> tvm_bridge::Result<f64>;
     /// Waits a short while for a quiet moment, after a reading that was not quiet; the slowdown then. A device whose disturbances
     /// are not over in moments does not wait.
@@ -232,7 +232,7 @@ pub trait Session {
     /// Records when the operators of a whole model begin and end.
     ///
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     fn marks(&self) -> anyhow::Result<Box<dyn Marks>> {
         Ok(Box::new(WallMarks::default()))
     }

@@ -28,13 +28,13 @@ pub trait Watched {
     /// Time of this many calls.
     ///
     /// # Errors
-    /// A call fails.
+    /// Fails if a call fails.
     fn time(&mut self, calls: u32) -> Result<Duration, Self::Error>;
 
     /// Time of the reference kernel's work over its usual time.
     ///
     /// # Errors
-    /// The work fails.
+    /// Fails if the work fails.
     fn slowdown(&mut self) -> Result<f64, Self::Error>;
 }
 

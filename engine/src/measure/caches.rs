@@ -7,7 +7,7 @@ pub trait Place {
     /// Does so with `tensors`.
     ///
     /// # Errors
-    /// The device cannot.
+    /// Fails if the device cannot.
     fn place(&mut self, tensors: &[Tensor]) -> tvm_bridge::Result<()>;
 }
 

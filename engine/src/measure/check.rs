@@ -94,7 +94,7 @@ impl Comparison {
 /// Compares `found` with `reference`, which must have the same shape and type.
 ///
 /// # Errors
-/// A tensor cannot be copied from its device.
+/// Fails if a tensor cannot be copied from its device.
 pub fn compare(
     found: &Tensor,
     reference: &Tensor,

@@ -53,7 +53,7 @@ pub fn dims(shape: &[u64]) -> Vec<i64> {
 /// was never written then cannot pass for a right one.
 ///
 /// # Errors
-/// TVM cannot write to the tensor's device.
+/// Fails if TVM cannot write to the tensor's device.
 pub fn poison(tensor: &mut Tensor) -> tvm_bridge::Result<()> {
     const PATTERN: u8 = 0xff;
     if let Some(bytes) = tensor.host_bytes_mut() {

@@ -25,7 +25,7 @@ impl Library {
     /// Opens a library by path, or by name where the loader looks for it.
     ///
     /// # Errors
-    /// The loader's.
+    /// Errors of the loader.
     pub fn open(path: &Path) -> Result<Library, NotThere> {
         let not_there = |reason: String| NotThere {
             what: path.display().to_string(),
@@ -52,7 +52,7 @@ impl Library {
     /// A function.
     ///
     /// # Errors
-    /// The library has none of this name.
+    /// Fails if the library has none of this name.
     ///
     /// # Safety
     /// `F` is a function pointer of the function's type.

@@ -35,7 +35,7 @@ impl ContentId {
     /// Of the module in a folder.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn of_module(folder: &Path) -> anyhow::Result<ContentId> {
         let path = folder.join(MODULE);
         let bytes =
@@ -70,7 +70,7 @@ impl Contents {
     /// The module that `id` names.
     ///
     /// # Errors
-    /// It is not there, or has other bytes.
+    /// Fails if it is missing, or has other bytes.
     pub fn module(&self, id: &ContentId) -> anyhow::Result<String> {
         let path = self.folder.join(MODULE);
         let json = std::fs::read_to_string(&path)
@@ -86,7 +86,7 @@ impl Contents {
     /// A part of [`PARAMETERS`] or [`REFERENCES`].
     ///
     /// # Errors
-    /// The file is not there, or is shorter.
+    /// Fails if the file is missing, or is shorter.
     pub fn read(&self, name: &str, place: graph::ByteRange) -> anyhow::Result<Vec<u8>> {
         let path = self.folder.join(name);
         let mut bytes = vec![0; place.bytes as usize];

@@ -17,7 +17,7 @@ const CHECK_BYTES: u64 = 2 * size_of::<f64>() as u64;
 /// Refuses a kernel whose arguments, reference and check need more than `limit_mib`.
 ///
 /// # Errors
-/// It does.
+/// Fails if they do.
 pub fn check_kernel(kernel: &KernelSpec, limit_mib: u64) -> Result<(), Failure> {
     let is_output = |a: &&Argument| a.role == ArgumentRole::Output;
     let outputs = || kernel.arguments.iter().filter(is_output);
@@ -35,7 +35,7 @@ pub fn check_kernel(kernel: &KernelSpec, limit_mib: u64) -> Result<(), Failure> 
 /// Refuses a model whose inputs, outputs, reference and check need more than `limit_mib`.
 ///
 /// # Errors
-/// It does.
+/// Fails if they do.
 pub fn check_whole_model(graph: &Graph, limit_mib: u64) -> Result<(), Failure> {
     let inputs = graph.inputs.iter().map(|i| bytes(&i.shape, &i.dtype));
     let outputs = graph.outputs.iter();

@@ -42,7 +42,7 @@ pub trait Runner {
     /// The template spaces of operators, in their order.
     ///
     /// # Errors
-    /// They cannot be described.
+    /// Fails if they cannot be described.
     fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure>;
 
     /// Builds kernels, reporting each as it ends.
@@ -51,7 +51,7 @@ pub trait Runner {
     /// Checks and times a kernel that was built.
     ///
     /// # Errors
-    /// It was not measured.
+    /// Fails if it was not measured.
     fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure>;
 
     /// Measures what `queue` hands out until it has nothing left; several points at once where there are several workers.
@@ -68,7 +68,7 @@ pub trait Runner {
     /// Builds the whole model and checks its output.
     ///
     /// # Errors
-    /// It cannot be built, or the worker was lost.
+    /// Fails if it cannot be built, or the worker was lost.
     fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure>;
 
     /// Frees the whole model, so that operators are measured without it in memory.
@@ -77,7 +77,7 @@ pub trait Runner {
     /// Times the whole model.
     ///
     /// # Errors
-    /// It was not built, or the worker was lost.
+    /// Fails if it was not built, or the worker was lost.
     fn measure_whole_model(
         &mut self,
         at: &Conditions,
@@ -88,7 +88,7 @@ pub trait Runner {
     /// Profiles the whole model, which was built to be watched; `timeout` is for all of its runs.
     ///
     /// # Errors
-    /// It was not built, its calls change from run to run, or the worker was lost.
+    /// Fails if it was not built, its calls change from run to run, or the worker was lost.
     fn profile_whole_model(
         &mut self,
         spec: ProfileSpec,
@@ -98,7 +98,7 @@ pub trait Runner {
     /// Does something with calls of models that run at the same time, within `timeout`.
     ///
     /// # Errors
-    /// It cannot be done, or the worker was lost, and with it the models that were loaded.
+    /// Fails if it cannot be done, or the worker was lost, and with it the models that were loaded.
     fn side_by_side(
         &mut self,
         order: SideBySideOrder,

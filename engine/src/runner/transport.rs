@@ -19,7 +19,7 @@ pub trait Transport: Send {
     /// Sends a request.
     ///
     /// # Errors
-    /// The worker has ended.
+    /// Fails if the worker has ended.
     fn send(&mut self, request: &Request) -> Result<(), WorkerError>;
 
     /// Waits for the next reply.
@@ -34,14 +34,14 @@ pub trait Launch: Send + Sync {
     /// Starts one worker, which waits for its setup.
     ///
     /// # Errors
-    /// It cannot be started, or not be reached.
+    /// Fails if it cannot be started, or not be reached.
     fn launch(&self) -> Result<Box<dyn Transport>, WorkerError>;
 }
 
 /// Starts a worker and waits until it has done its setup.
 ///
 /// # Errors
-/// The worker cannot be started, or its setup fails; the message has its last words.
+/// Fails if the worker cannot be started, or its setup fails; the message has its last words.
 pub fn connect(launch: &dyn Launch, setup: &Setup) -> Result<Box<dyn Transport>, WorkerError> {
     let mut transport = launch.launch()?;
     transport.send(&Request::Setup(setup.clone()))?;
@@ -113,7 +113,7 @@ impl LineChannel {
     /// Sends a request; nothing if the stream is closed.
     ///
     /// # Errors
-    /// The request cannot be written as JSON.
+    /// Fails if the request cannot be written as JSON.
     pub fn send(&mut self, request: &Request) -> Result<Option<()>, WorkerError> {
         let line = serde_json::to_string(request).map_err(|e| WorkerError::Garbled {
             line: e.to_string(),
@@ -125,7 +125,7 @@ impl LineChannel {
     /// Waits for the next reply; nothing if the stream is closed.
     ///
     /// # Errors
-    /// None came in time, or it cannot be understood.
+    /// Fails if none came in time, or it cannot be understood.
     pub fn receive(&mut self, timeout: Duration) -> Result<Option<Reply>, WorkerError> {
         match self.replies.recv_timeout(timeout) {
             Ok(line) => serde_json::from_str(&line)

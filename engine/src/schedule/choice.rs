@@ -64,7 +64,7 @@ impl Choice {
     /// The knobs as the type that the template has for them.
     ///
     /// # Errors
-    /// A knob is missing or has another type.
+    /// Fails if a knob is missing or has another type.
     pub fn knobs<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_value(Value::Object(self.knobs.clone()))
     }

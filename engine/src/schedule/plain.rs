@@ -20,7 +20,7 @@ pub enum Run {
 /// The function in plain loops; blocks that do not fit stay as they are.
 ///
 /// # Errors
-/// TVM cannot start a schedule of the function at all.
+/// Fails if TVM cannot start a schedule of the function at all.
 pub fn plain_loops(function: &PrimFunc, run: Run) -> Result<Schedule> {
     let s = Schedule::new(function, 0)?;
     for block in s.blocks()? {

@@ -47,7 +47,7 @@ impl Space {
     /// The same, with the sizes that the device checks combinations against.
     ///
     /// # Errors
-    /// The shape has no JSON form.
+    /// Fails if the shape has no JSON form.
     pub fn with_shape(
         base: Choice,
         dimensions: Vec<Dimension>,
@@ -60,7 +60,7 @@ impl Space {
     /// schedule.
     ///
     /// # Errors
-    /// It is of another device, or another version of this program.
+    /// Fails if it is of another device, or another version of this program.
     pub fn shape<T: DeserializeOwned>(&self) -> Result<Option<T>, serde_json::Error> {
         match &self.shape {
             Value::Null => Ok(None),

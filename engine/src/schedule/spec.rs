@@ -79,7 +79,7 @@ impl Scheduler {
     /// The space around the default schedule of `function`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn space(&self, function: &PrimFunc) -> tvm_bridge::Result<Space> {
         self.templates.space(plain(function)?.as_ref())
     }
@@ -87,7 +87,7 @@ impl Scheduler {
     /// The default schedule of `function`.
     ///
     /// # Errors
-    /// TVM cannot start a schedule of the function at all.
+    /// Fails if TVM cannot start a schedule of the function at all.
     pub fn default_schedule(&self, function: &PrimFunc) -> tvm_bridge::Result<Scheduled> {
         default_schedule(function, self.templates.as_ref(), self.seed)
     }
@@ -95,7 +95,7 @@ impl Scheduler {
     /// Schedules `function`, which is known by `symbol`.
     ///
     /// # Errors
-    /// The schedule spec does not fit the function.
+    /// Fails if the schedule spec does not fit the function.
     pub fn make(
         &self,
         symbol: &str,

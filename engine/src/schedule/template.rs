@@ -16,7 +16,7 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
     /// The program that a choice starts from, if its algorithm is not the operator library's.
     ///
     /// # Errors
-    /// The algorithm does not compute the operator.
+    /// Fails if the algorithm does not compute the operator.
     fn rewritten(&self, _function: &PrimFunc, _choice: &Choice) -> Result<Option<PrimFunc>> {
         Ok(None)
     }
@@ -30,14 +30,14 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
     /// The space around the operator's default schedule.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     fn space(&self, function: &PrimFunc) -> Result<Space>;
 }
 
 /// The loops that schedules start from: those of a function that came scheduled are made plain first.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(super) fn plain(function: &PrimFunc) -> Result<Cow<'_, PrimFunc>> {
     let plain = function.unscheduled()?;
     Ok(plain.map_or(Cow::Borrowed(function), Cow::Owned))
@@ -47,7 +47,7 @@ pub(super) fn plain(function: &PrimFunc) -> Result<Cow<'_, PrimFunc>> {
 /// TVM's operator library wrote it.
 ///
 /// # Errors
-/// TVM cannot start a schedule of the function at all.
+/// Fails if TVM cannot start a schedule of the function at all.
 pub fn default_schedule(
     function: &PrimFunc,
     templates: &dyn Templates,
@@ -71,7 +71,7 @@ pub fn default_schedule(
 /// The schedule of `function` with knobs of one's own.
 ///
 /// # Errors
-/// The knobs do not fit the function.
+/// Fails if the knobs do not fit the function.
 pub fn with_choice(
     function: &PrimFunc,
     templates: &dyn Templates,

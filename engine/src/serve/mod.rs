@@ -75,7 +75,7 @@ impl<'a> Server<'a> {
     /// Begins to listen; `program` is this one, `log` is given a line a session.
     ///
     /// # Errors
-    /// The address cannot be had.
+    /// Fails if the address cannot be bound.
     pub fn new(
         request: &'a ServeRequest,
         program: PathBuf,
@@ -110,7 +110,7 @@ impl<'a> Server<'a> {
     /// Serves one session after the other until the user wants to stop.
     ///
     /// # Errors
-    /// Sessions cannot be started any more.
+    /// Fails if sessions cannot be started any more.
     pub fn serve(&mut self, interrupt: &Interrupt) -> anyhow::Result<()> {
         let mut served = 0;
         while self.request.sessions.is_none_or(|most| served < most) {

@@ -11,7 +11,7 @@ const MOST_FILE_BYTES: u64 = 1 << 30;
 /// Bounds this process for good.
 ///
 /// # Errors
-/// The system refuses a bound.
+/// Fails if the system refuses a bound.
 pub(super) fn enter(memory_mib: u64) -> Result<()> {
     // SAFETY: plain system calls with constant arguments.
     unsafe {

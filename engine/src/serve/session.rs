@@ -98,7 +98,7 @@ fn last_words(talk: &mut File) -> String {
 /// The process of a session: serves the client at its standard input until it leaves.
 ///
 /// # Errors
-/// TVM cannot be loaded, or the limits cannot be set.
+/// Fails if TVM cannot be loaded, or the limits cannot be set.
 pub fn serve_session() -> anyhow::Result<()> {
     let memory = std::env::var(MEMORY).ok().and_then(|mib| mib.parse().ok());
     let memory: u64 = memory.context("a session is started by serve-device")?;

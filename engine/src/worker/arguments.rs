@@ -64,7 +64,7 @@ impl Arguments {
     /// Copies that calls take in turn; the same ones for all points of the operator.
     ///
     /// # Errors
-    /// No memory is left on the device.
+    /// Fails if no memory is left on the device.
     pub fn rotation(&mut self, reuse: Reuse) -> anyhow::Result<&Rotation> {
         if self.rotation.is_none() {
             self.rotation = Some(Rotation::of(&self.specs, &self.tensors, reuse)?);

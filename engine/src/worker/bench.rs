@@ -341,7 +341,7 @@ impl Timed {
 /// The template spaces of operators, in their order.
 ///
 /// # Errors
-/// An operator is not in the module, or TVM's.
+/// Fails if an operator is not in the module, or if TVM does.
 pub(super) fn spaces(shared: &Shared, symbols: &[String]) -> anyhow::Result<Vec<Space>> {
     symbols
         .iter()

@@ -42,7 +42,7 @@ impl Rotation {
     /// where the one before has just left them.
     ///
     /// # Errors
-    /// No memory is left on the device.
+    /// Fails if no memory is left on the device.
     pub fn of(
         specs: &[Argument],
         tensors: &[Tensor],

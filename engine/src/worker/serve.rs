@@ -17,7 +17,7 @@ use crate::schedule::Scheduler;
 /// Serves requests from `input` until it ends; `contents` are the files of the import.
 ///
 /// # Errors
-/// A request cannot be understood, or the setup fails.
+/// Fails if a request cannot be understood, or the setup fails.
 pub fn serve(
     input: impl BufRead,
     output: impl Write + Send + 'static,

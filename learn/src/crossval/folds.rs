@@ -72,7 +72,7 @@ struct FoldResult {
 /// Predicts every held-out sample. `done` is called after each fold.
 ///
 /// # Errors
-/// A model cannot be fitted.
+/// Fails if a model cannot be fitted.
 pub fn out_of_fold(
     dataset: &Dataset,
     folds: &[Fold],

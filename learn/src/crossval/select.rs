@@ -47,7 +47,7 @@ pub struct Chosen {
 /// Chooses members for some samples, for the kinds of queries that there will be.
 ///
 /// # Errors
-/// XGBoost's library is missing or fails.
+/// Fails if XGBoost's library is missing or fails.
 pub fn choose(
     dataset: &Dataset,
     indices: &[usize],
@@ -316,7 +316,7 @@ impl Judge<'_> {
 /// without the test samples of all of them. Otherwise leaving hundreds of workloads out would need hundreds of choices.
 ///
 /// # Errors
-/// XGBoost's library is missing or fails.
+/// Fails if XGBoost's library is missing or fails.
 pub fn choose_for_folds(
     dataset: &Dataset,
     folds: &[Fold],

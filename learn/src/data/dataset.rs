@@ -152,7 +152,7 @@ impl Dataset {
     /// Refuses a dataset that is too small for `what`.
     ///
     /// # Errors
-    /// There are fewer than `needed` samples.
+    /// Fails if there are fewer than `needed` samples.
     pub fn require(&self, needed: usize, what: &str) -> Result<()> {
         if self.samples.len() >= needed {
             return Ok(());

@@ -97,7 +97,7 @@ impl Split {
     /// held out more than once.
     ///
     /// # Errors
-    /// There is not enough to hold anything out.
+    /// Fails if there is not enough to hold anything out.
     pub fn folds(self, dataset: &Dataset, seed: u64) -> Result<Vec<Fold>> {
         let samples = &dataset.samples;
         let labels: Vec<usize> = match self {

@@ -62,7 +62,7 @@ impl Errors {
 /// Holds groups and operators out.
 ///
 /// # Errors
-/// There are too few samples, or XGBoost's library is missing or fails.
+/// Fails if there are too few samples, or XGBoost's library is missing or fails.
 pub fn evaluate(rows: &[PairRow]) -> Result<Evaluation> {
     let samples = samples(rows);
     if samples.len() < LEAST_SAMPLES {

@@ -44,7 +44,7 @@ impl Slowdowns {
     /// Learned from operators that were measured at the same time.
     ///
     /// # Errors
-    /// XGBoost's library is missing or fails.
+    /// Fails if XGBoost's library is missing or fails.
     pub fn of_pairs(rows: &[PairRow]) -> Result<Slowdowns> {
         Slowdowns::of_kept(Kept {
             samples: samples(rows),

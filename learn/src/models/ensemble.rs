@@ -63,7 +63,7 @@ impl Ensemble {
     /// the differences between operators.
     ///
     /// # Errors
-    /// There are fewer than two samples, or XGBoost's library is missing or fails.
+    /// Fails if there are fewer than two samples, or XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
         let choice = &options.choice;
         let set = TrainingSet::new(dataset, indices);
@@ -116,7 +116,7 @@ impl Ensemble {
     /// Weighted mean of the predictions of the members that count for each point, and their standard deviation, log2.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn spread(&self, points: &[&Point]) -> Result<Vec<(f64, f64)>> {
         let mut places: BTreeMap<Asked, Vec<usize>> = BTreeMap::new();
         for (place, point) in points.iter().enumerate() {

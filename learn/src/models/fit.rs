@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Fits a model of `kind` to some samples of a dataset.
 ///
 /// # Errors
-/// The samples are too few for the model, or its library fails.
+/// Fails if the samples are too few for the model, or its library fails.
 pub fn fit(
     kind: ModelKind,
     dataset: &Dataset,

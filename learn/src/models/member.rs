@@ -306,7 +306,7 @@ impl Member {
     /// Trains a member on some samples.
     ///
     /// # Errors
-    /// XGBoost's library is missing or fails.
+    /// Fails if XGBoost's library is missing or fails.
     pub fn fit(spec: &MemberSpec, set: &TrainingSet<'_>, seed: u64) -> Result<Self> {
         let times: Vec<f64> = set.samples().map(|s| s.log2_time).collect();
         Self::taught(spec, set, &times, seed)
@@ -316,7 +316,7 @@ impl Member {
     /// looked at where it was seldom disturbed.
     ///
     /// # Errors
-    /// XGBoost's library is missing or fails.
+    /// Fails if XGBoost's library is missing or fails.
     pub fn taught(
         spec: &MemberSpec,
         set: &TrainingSet<'_>,
@@ -370,7 +370,7 @@ impl Member {
     /// A member from its trained trees.
     ///
     /// # Errors
-    /// The bytes are no trees.
+    /// Fails if the bytes are not trees.
     pub fn from_bytes(spec: MemberSpec, rates: Option<Rates>, bytes: &[u8]) -> Result<Self> {
         Ok(Self {
             columns: spec.columns(),
@@ -388,7 +388,7 @@ impl Member {
     /// The trained trees.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         self.booster.to_bytes()
     }
@@ -396,7 +396,7 @@ impl Member {
     /// Mean absolute SHAP value of every feature over some points; 0 for those not seen.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn importance(&self, points: &[&Point]) -> Result<Vec<f64>> {
         let mut means = vec![0.0; FEATURES.len()];
         if points.is_empty() {
@@ -420,7 +420,7 @@ impl Member {
     /// SHAP values of one point, in the order of all features; those not seen have 0. The constant comes last.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn contributions(&self, point: &Point) -> Result<Vec<f64>> {
         let values = select(&[point], &self.columns);
         let rows = Rows {

@@ -25,7 +25,7 @@ impl Ranker {
     /// Trains on some samples.
     ///
     /// # Errors
-    /// XGBoost's library is missing or fails.
+    /// Fails if XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], seed: u64) -> Result<Self> {
         let spec = MemberSpec {
             base: Base::None,
@@ -82,7 +82,7 @@ impl Ranker {
     /// A score for each point; faster is higher.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn scores(&self, points: &[&Point]) -> Result<Vec<f64>> {
         let values = select(points, &self.columns);
         let rows = Rows {

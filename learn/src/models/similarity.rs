@@ -39,7 +39,7 @@ impl Importance {
     /// Asks the members at this many of the points, evenly spread, at most.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn new(members: &[Member], points: &[&Point], asked: usize) -> Result<Self> {
         let step = points.len().div_ceil(asked.max(1)).max(1);
         let asked: Vec<&Point> = points.iter().copied().step_by(step).collect();

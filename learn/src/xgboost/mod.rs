@@ -21,7 +21,7 @@ pub use library::LIBRARY_VARIABLE;
 /// Loads the library, to find out early whether it can be used; returns its version.
 ///
 /// # Errors
-/// It is not there or does not fit.
+/// Fails if it is missing or does not fit.
 pub fn version() -> Result<[i32; 3]> {
     Ok(Library::get()?.version())
 }
@@ -175,7 +175,7 @@ impl Booster {
     /// Trains `rounds` trees (a round) on `rows`, with parameters as XGBoost names them.
     ///
     /// # Errors
-    /// The library is missing, or refuses a parameter or the data.
+    /// Fails if the library is missing, or refuses a parameter or the data.
     pub fn train(
         parameters: &[(&str, String)],
         rows: Rows<'_>,
@@ -204,7 +204,7 @@ impl Booster {
     /// The model as bytes (UBJSON), readable by every later XGBoost.
     ///
     /// # Errors
-    /// The library fails.
+    /// Fails if the library fails.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (mut length, mut bytes) = (0, ptr::null());
         // SAFETY: the handle is live; the library owns the bytes until the next call on this thread.
@@ -225,7 +225,7 @@ impl Booster {
     /// The model from its bytes, predicting on one thread.
     ///
     /// # Errors
-    /// They are not a model.
+    /// Fails if they are not a model.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let library = Library::get()?;
         let mut booster = Self::empty(library, &[])?;
@@ -246,7 +246,7 @@ impl Booster {
     /// The prediction for each row.
     ///
     /// # Errors
-    /// The width is not that of the training rows.
+    /// Fails if the width is not that of the training rows.
     pub fn predict(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         let width = rows.width;
         match self.forest_for(width) {
@@ -262,7 +262,7 @@ impl Booster {
     /// whoever has them elsewhere a copy of those that no tree looks at.
     ///
     /// # Errors
-    /// The width is not that of the training rows.
+    /// Fails if the width is not that of the training rows.
     pub fn predict_from(
         &self,
         count: usize,
@@ -314,7 +314,7 @@ impl Booster {
     /// SHAP values: for each row the contribution of every feature, the constant last (`width + 1` a row).
     ///
     /// # Errors
-    /// The width is not that of the training rows.
+    /// Fails if the width is not that of the training rows.
     pub fn contributions(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         let zeros = vec![0.0; rows.len()];
         let labels = Labels {

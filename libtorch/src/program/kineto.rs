@@ -43,7 +43,7 @@ pub struct Recording(());
 /// Begins to record.
 ///
 /// # Errors
-/// Kineto's.
+/// Errors of Kineto.
 pub fn start(detail: Detail) -> anyhow::Result<Recording> {
     // SAFETY: plain values; the message is taken over by `done`.
     done(unsafe { optorch_start(detail.shapes, detail.memory, detail.modules) })?;

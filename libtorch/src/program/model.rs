@@ -21,7 +21,7 @@ impl Model {
     /// Loads a model and its inputs.
     ///
     /// # Errors
-    /// The file is no TorchScript, or values are missing.
+    /// Fails if the file is not TorchScript, or if values are missing.
     pub fn load(load: &Load) -> anyhow::Result<Model> {
         tch::set_num_threads(i32::try_from(load.threads)?);
         tch::set_num_interop_threads(1);
@@ -55,7 +55,7 @@ impl Model {
     /// One run; its outputs.
     ///
     /// # Errors
-    /// The model's own.
+    /// Errors of the model.
     pub fn run(&self) -> anyhow::Result<IValue> {
         let result = self.module.forward_is(&self.inputs);
         if let Device::Cuda(place) = self.device {
@@ -68,7 +68,7 @@ impl Model {
     /// Largest difference of an output to the expected one, over the largest expected value.
     ///
     /// # Errors
-    /// The model does not run, or has other outputs.
+    /// Fails if the model does not run, or has other outputs.
     pub fn error(&self, load: &Load) -> anyhow::Result<f64> {
         let expected = tensors(&load.tensors, &load.outputs)?;
         let mut found = Vec::new();

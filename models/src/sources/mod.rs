@@ -216,7 +216,7 @@ impl Resolved {
     /// A request for the file that names the model, by the short name of its source.
     ///
     /// # Errors
-    /// The path cannot be made absolute.
+    /// Fails if the path cannot be made absolute.
     fn at_path(request: &ImportRequest) -> Result<Resolved, ImportError> {
         let path = Path::new(&request.model);
         let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;

@@ -24,7 +24,7 @@ pub struct Dependence {
 /// The dependence of a model's predictions on a feature, over some samples.
 ///
 /// # Errors
-/// The model fails.
+/// Fails if the model fails.
 pub fn dependence(
     model: &dyn Regressor,
     dataset: &Dataset,

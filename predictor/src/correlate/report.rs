@@ -111,7 +111,7 @@ pub struct KindReport {
 /// Correlates all factors with time, by kind.
 ///
 /// # Errors
-/// The model for partial dependence cannot be fitted.
+/// Fails if the model for partial dependence cannot be fitted.
 pub fn correlate(dataset: &Dataset, options: &CorrelateOptions) -> Result<Vec<KindReport>> {
     let model = if options.partial > 0 {
         Some(fit(

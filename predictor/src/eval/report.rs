@@ -154,7 +154,7 @@ pub struct HeldOut {
 /// Evaluates a model. `done` is called after each fold.
 ///
 /// # Errors
-/// The data do not suffice for the split, or a model cannot be fitted.
+/// Fails if the data do not suffice for the split, or a model cannot be fitted.
 pub fn evaluate(
     dataset: &Dataset,
     options: &EvalOptions,

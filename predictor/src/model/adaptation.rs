@@ -107,7 +107,7 @@ impl Adaptation {
     /// All predictions (log2 ns) of points, from those of the old model; `kinds` has the kind of each point.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn ways(&self, points: &[&Point], kinds: &[&str], old: &Old) -> Result<Vec<[f64; WAYS]>> {
         let mut rest = vec![0.0; points.len()];
         let (mut by_rates, mut alone) = (vec![0.0; points.len()], vec![0.0; points.len()]);
@@ -140,7 +140,7 @@ impl Adaptation {
     /// point.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn carried(&self, points: &[&Point], kinds: &[&str], old: &Old) -> Result<Vec<f64>> {
         let ways = self.ways(points, kinds, old)?;
         Ok(ways.iter().map(|own| mixed(&self.shares, own)).collect())

@@ -12,7 +12,7 @@ impl Trained {
     /// Predictions for points of operators of the given kinds.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
         let expected = self.before_adaptation(points, kinds)?;
         let Some(adaptation) = &self.adaptation else {
@@ -48,7 +48,7 @@ impl Trained {
     /// Predictions of the trees alone for points as if a machine that they learned from ran them, log2 ns.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub(crate) fn hosted(
         &self,
         machine: &MachineFacts,
@@ -64,7 +64,7 @@ impl Trained {
     /// Predictions of the trees alone, before an adaptation carries them over to another machine.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub(crate) fn before_adaptation(
         &self,
         points: &[&Point],

@@ -81,7 +81,7 @@ struct MemberEntry {
 /// Writes a model; the old file stays until the new one is whole.
 ///
 /// # Errors
-/// The file cannot be written, or XGBoost's library fails.
+/// Fails if the file cannot be written, or XGBoost's library fails.
 pub fn save(model: &Trained, path: &Path) -> Result<()> {
     let mut trees = Vec::new();
     let mut entry = |member: &Member| -> Result<MemberEntry> {
@@ -136,7 +136,7 @@ fn whole(path: &Path) -> std::io::Result<Vec<u8>> {
 /// Reads a model.
 ///
 /// # Errors
-/// The file is not there, not a model, damaged, or of another format or feature list.
+/// Fails if the file is missing, not a model, damaged, or of another format or feature list.
 pub fn load(path: &Path) -> Result<Trained> {
     let bytes = whole(path).map_err(|error| Error::ModelFile {
         path: path.to_owned(),

@@ -203,8 +203,8 @@ pub(crate) struct Expected {
 /// Trains a model; `watch` hears how far it has come.
 ///
 /// # Errors
-/// There are too few samples or workloads, the samples are of several kinds of device, or XGBoost's library is missing
-/// or fails.
+/// Fails if there are too few samples or workloads, the samples are of several kinds of device, or XGBoost's library is
+/// missing or fails.
 pub fn train(
     dataset: &Dataset,
     device_kind: DeviceKind,
@@ -424,7 +424,7 @@ impl Trained {
     /// prediction can be based on it.
     ///
     /// # Errors
-    /// There are more threads than both.
+    /// Fails if there are more threads than both.
     pub fn check_threads(&self, threads: u64, machine: &MachineFacts) -> Result<()> {
         let trained = &self.facts.threads;
         let cores = machine.cores.map(u64::from);
@@ -449,7 +449,7 @@ impl Trained {
     /// The machine that a query is about: the only one, or the one of that name.
     ///
     /// # Errors
-    /// The model knows several and none was named, or none of that name.
+    /// Fails if the model knows several and none was named, or none of that name.
     pub fn machine(&self, name: Option<&str>) -> Result<&MachineFacts> {
         let names =
             || -> Vec<String> { self.facts.machines.iter().map(|m| m.id.clone()).collect() };

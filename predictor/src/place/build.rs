@@ -96,7 +96,7 @@ pub struct Sources {
 /// Makes the problem.
 ///
 /// # Errors
-/// An operator has no cost on any device, or the predictor fails.
+/// Fails if an operator has no cost on any device, or the predictor fails.
 pub fn problem(
     graphs: &[Graph],
     devices: Devices,
@@ -179,7 +179,7 @@ pub fn listed(names: &[String]) -> String {
 /// The predicted time of an operator inside its model, ns.
 ///
 /// # Errors
-/// The predictor fails.
+/// Fails if the predictor fails.
 pub fn predicted(
     predictor: &Predictor<'_>,
     operator: &Operator,

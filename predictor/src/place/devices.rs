@@ -87,7 +87,7 @@ fn query(message: String) -> Error {
 /// Reads a list of devices, `cpu:2` being two of one thread each and `cpu:2x4` two of four, with the table if there is one.
 ///
 /// # Errors
-/// A word or the table cannot be read, or a pair of devices has no link.
+/// Fails if a word or the table cannot be read, or a pair of devices has no link.
 pub fn read(list: &str, table: Option<&Path>, energy: bool) -> Result<Devices> {
     let file = table.map_or("the table".to_owned(), |file| file.display().to_string());
     let table: Table = match table {

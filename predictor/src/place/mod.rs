@@ -107,7 +107,7 @@ pub const EQUILIBRIUM: &str = "Nash equilibrium";
 /// Places by all strategies.
 ///
 /// # Errors
-/// No placement fits into the devices' memory.
+/// Fails if no placement fits into the devices' memory.
 pub fn place(problem: &Problem, seed: u64, limit: Duration) -> Result<Placed> {
     let mut outcomes = Vec::new();
     for (device, facts) in problem.devices.iter().enumerate() {

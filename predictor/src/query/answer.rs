@@ -113,7 +113,7 @@ impl Trained {
     /// Answers for rows as they would be measured on a machine, on all cores where there are many.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn answer_rows(
         &self,
         rows: &[Row],
@@ -136,7 +136,7 @@ impl Trained {
     /// Answers for points of operators of the given kinds.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn answer(
         &self,
         points: &[Point],

@@ -101,7 +101,7 @@ impl Trained {
     /// Predicts measured rows, and compares.
     ///
     /// # Errors
-    /// No row is measured on the model's kind of device, or XGBoost's library fails.
+    /// Fails if no row is measured on the model's kind of device, or XGBoost's library fails.
     pub fn compare(&self, set: &RowSet, level: f64) -> Result<Comparison> {
         let measured = |row: &&Row| {
             row.status.has_time()

@@ -117,8 +117,8 @@ impl Trained {
     /// Predicts a whole model at a number of threads.
     ///
     /// # Errors
-    /// The model has seen searches of schedules alone, which do not say how long any default schedule takes; or XGBoost's
-    /// library fails.
+    /// Fails if the model has seen searches of schedules alone, without default schedules, or if XGBoost's library
+    /// fails.
     pub fn network(
         &self,
         graph: &Graph,

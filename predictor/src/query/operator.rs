@@ -111,7 +111,7 @@ impl OperatorQuery {
     /// The row.
     ///
     /// # Errors
-    /// The kind is not one of [`OPS`], a shape does not fit it, or a size is 0 or absurd.
+    /// Fails if the kind is not one of [`OPS`], a shape does not fit it, or a size is 0 or absurd.
     pub fn row(&self) -> Result<Row> {
         if self.input.is_empty() || self.input.contains(&0) {
             return bad("--input needs extents above 0, e.g. 1x64x56x56".to_owned());

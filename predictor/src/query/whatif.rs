@@ -83,7 +83,8 @@ impl WhatIf {
     /// Asks a model, with the given amount of detail.
     ///
     /// # Errors
-    /// A shape does not fit the operator, a number is 0 or absurd, the machine is not known, or XGBoost's library fails.
+    /// Fails if a shape does not fit the operator, a number is 0 or absurd, the machine is not known, or XGBoost's
+    /// library fails.
     pub fn ask(&self, trained: &Trained, detail: Detail) -> Result<Vec<Line>> {
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::Query(

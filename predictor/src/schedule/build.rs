@@ -59,7 +59,7 @@ pub fn undisturbed(inside: &[Row]) -> Vec<Row> {
 /// Makes the problem for a number of threads.
 ///
 /// # Errors
-/// An operator has no time at 1 thread or at all threads, or the predictor fails.
+/// Fails if an operator has no time at 1 thread or at all threads, or the predictor fails.
 pub fn problem(
     graphs: &[Graph],
     threads: u32,

@@ -68,7 +68,7 @@ impl Candidates {
     /// Adds the points that a collector listed.
     ///
     /// # Errors
-    /// The folder cannot be read, has no points, or its plan is of another version.
+    /// Fails if the folder cannot be read, has no points, or its plan is of another version.
     pub fn add_listed(&mut self, folder: &Path) -> Result<(), SuggestError> {
         let rows = read_rows(folder)?;
         let manifest = RunManifest::load(folder)?;
@@ -104,7 +104,7 @@ impl Candidates {
     /// Adds the operators of a whole model, with their default schedules, at some numbers of threads.
     ///
     /// # Errors
-    /// The model cannot be imported.
+    /// Fails if the model cannot be imported.
     pub fn add_model(
         &mut self,
         request: &ImportRequest,

@@ -65,7 +65,7 @@ pub struct ChosenSamples {
 /// Chooses from a pool, given measured points.
 ///
 /// # Errors
-/// XGBoost's library fails.
+/// Fails if XGBoost's library fails.
 pub fn choose(
     ensemble: &Ensemble,
     measured: &[&Point],

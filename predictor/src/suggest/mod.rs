@@ -92,7 +92,7 @@ pub struct Request<'a> {
 /// Chooses candidates.
 ///
 /// # Errors
-/// No candidate is left, the budget is too small for any, or XGBoost's library fails.
+/// Fails if no candidate is left, the budget is too small for any, or XGBoost's library fails.
 pub fn suggest(request: &Request<'_>) -> Result<Suggestion, SuggestError> {
     let Request {
         dataset,

@@ -25,7 +25,7 @@ pub struct Written {
 /// in their names. `order` are positions of candidates, most useful first; `about` is one line for people.
 ///
 /// # Errors
-/// A file cannot be written; earlier ones stay.
+/// Fails if a file cannot be written; earlier ones stay.
 pub fn write(
     out: &Path,
     candidates: &Candidates,

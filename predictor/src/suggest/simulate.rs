@@ -64,7 +64,7 @@ pub struct SuggestRound {
 /// Grows a dataset by a rule; gives a step for the beginning and one for each round.
 ///
 /// # Errors
-/// The dataset is too small for the setup, or XGBoost's library fails.
+/// Fails if the dataset is too small for the setup, or XGBoost's library fails.
 pub fn simulate(
     dataset: &Dataset,
     costs: &CostModel,

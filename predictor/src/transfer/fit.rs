@@ -124,7 +124,7 @@ impl<'a> Machine<'a> {
     /// The adaptation by some of its points; without any, the old model counts alone.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn adapt(&self, chosen: &[usize]) -> Result<Adaptation> {
         let ways = if chosen.len() < LEAST {
             Ways::Simple

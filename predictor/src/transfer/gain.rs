@@ -46,7 +46,7 @@ pub struct Gain {
 /// each machine of the training data is as if that machine ran them.
 ///
 /// # Errors
-/// XGBoost's library fails.
+/// Fails if XGBoost's library fails.
 pub fn old_predictions(
     model: &Trained,
     dataset: &Dataset,
@@ -75,7 +75,7 @@ pub fn old_predictions(
 /// Adapts a model with `measurements` points of a new machine, and returns the errors on the rest.
 ///
 /// # Errors
-/// There are no more points than that, or XGBoost's library fails.
+/// Fails if there are no more points than that, or XGBoost's library fails.
 pub fn gain(machine: &Machine<'_>, measurements: usize) -> Result<(Gain, Adaptation)> {
     let points = machine.points();
     let measured = machine.measured();

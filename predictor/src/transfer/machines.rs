@@ -53,7 +53,7 @@ pub struct Transfer {
 /// Holds out each machine, learns from the others, and adapts by this many of its points.
 ///
 /// # Errors
-/// There are no two machines, or XGBoost's library is missing or fails.
+/// Fails if there are no two machines, or XGBoost's library is missing or fails.
 pub fn leave_one_machine_out(
     dataset: &Dataset,
     measurements: &[usize],

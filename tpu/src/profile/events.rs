@@ -48,7 +48,7 @@ impl EventList {
     /// Keeps events; if they are many, in a file in the folder `scratch`.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn new(events: Vec<Event>, scratch: &Path) -> Result<EventList> {
         let kept = 0..events.len();
         let earliest_ns = events.iter().map(|event| event.start_ns).min();
@@ -77,7 +77,7 @@ impl EventList {
     /// Moves all events in time.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn shift(&mut self, by_ns: i64) -> Result<()> {
         let move_all = |events: &mut [Event]| {
             for event in events {
@@ -120,7 +120,7 @@ impl EventList {
     /// Keeps the events that are `wanted`.
     ///
     /// # Errors
-    /// A file in the folder `scratch` cannot be written.
+    /// Fails if a file in the folder `scratch` cannot be written.
     pub fn retain(&mut self, scratch: &Path, wanted: impl Fn(&Event) -> bool) -> Result<()> {
         let earliest_ns = self.earliest_ns;
         let count = self.iter().filter(|event| wanted(event)).count();

@@ -34,7 +34,7 @@ impl Buffer {
     /// A buffer of these extents.
     ///
     /// # Errors
-    /// TVM cannot be loaded, or refuses an extent.
+    /// Fails if TVM cannot be loaded, or refuses an extent.
     pub fn new(name: &str, extents: &[i64]) -> Result<Buffer> {
         Ok(Buffer(buffer(name, extents, &DType::Float32.object())?))
     }
@@ -42,7 +42,7 @@ impl Buffer {
     /// The element at `place`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn load(&self, place: &[Index]) -> Result<Value> {
         let place = array(place.iter().map(|i| &i.0))?;
         Ok(Value(call("tirx.BufferLoad", &[&self.0, &place, &none()])?))
@@ -51,7 +51,7 @@ impl Buffer {
     /// Sets the element at `place`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn store(&self, value: &Value, place: &[Index]) -> Result<Stmt> {
         let place = array(place.iter().map(|i| &i.0))?;
         Ok(Stmt(call(
@@ -76,7 +76,7 @@ impl Integers {
     /// This many integers.
     ///
     /// # Errors
-    /// TVM cannot be loaded, or refuses the extent.
+    /// Fails if TVM cannot be loaded, or refuses the extent.
     pub fn new(name: &str, elements: i64) -> Result<Integers> {
         Ok(Integers(buffer(name, &[elements], &DType::Int64.object())?))
     }
@@ -84,7 +84,7 @@ impl Integers {
     /// The integer at `place`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn load(&self, place: i64) -> Result<Index> {
         let place = array([&index_constant(place)?])?;
         Ok(Index(call("tirx.BufferLoad", &[&self.0, &place, &none()])?))
@@ -95,7 +95,7 @@ impl Index {
     /// A constant.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn constant(value: i64) -> Result<Index> {
         Ok(Index(index_constant(value)?))
     }
@@ -103,7 +103,7 @@ impl Index {
     /// `self + other`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn plus(&self, other: &Index) -> Result<Index> {
         Ok(Index(binary("prim.Add", &self.0, &other.0)?))
     }
@@ -111,7 +111,7 @@ impl Index {
     /// `self × other`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn times(&self, other: &Index) -> Result<Index> {
         Ok(Index(binary("prim.Mul", &self.0, &other.0)?))
     }
@@ -119,7 +119,7 @@ impl Index {
     /// `self × factor + offset`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn scaled(&self, factor: i64, offset: i64) -> Result<Index> {
         let scaled = match factor {
             1 => self.clone(),
@@ -134,7 +134,7 @@ impl Index {
     /// Quotient and remainder of `self / divisor`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn divided(&self, divisor: i64) -> Result<(Index, Index)> {
         let divisor = index_constant(divisor)?;
         let part = |op| binary(op, &self.0, &divisor).map(Index);
@@ -144,7 +144,7 @@ impl Index {
     /// Whether `least ≤ self < end`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn within(&self, least: i64, end: i64) -> Result<Condition> {
         let from = binary("prim.GE", &self.0, &index_constant(least)?)?;
         let to = binary("prim.LT", &self.0, &index_constant(end)?)?;
@@ -156,7 +156,7 @@ impl Condition {
     /// Whether both hold.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn and(&self, other: &Condition) -> Result<Condition> {
         Ok(Condition(binary("prim.And", &self.0, &other.0)?))
     }
@@ -166,7 +166,7 @@ impl Value {
     /// A constant.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn constant(value: f32) -> Result<Value> {
         let value = Obj(tvm_ffi::Any::from(f64::from(value)));
         Ok(Value(call(
@@ -178,7 +178,7 @@ impl Value {
     /// `self + other`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn plus(&self, other: &Value) -> Result<Value> {
         Ok(Value(binary("prim.Add", &self.0, &other.0)?))
     }
@@ -186,7 +186,7 @@ impl Value {
     /// `self × other`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn times(&self, other: &Value) -> Result<Value> {
         Ok(Value(binary("prim.Mul", &self.0, &other.0)?))
     }
@@ -194,7 +194,7 @@ impl Value {
     /// `self − other`.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn minus(&self, other: &Value) -> Result<Value> {
         Ok(Value(binary("prim.Sub", &self.0, &other.0)?))
     }
@@ -202,7 +202,7 @@ impl Value {
     /// `self` where `condition` holds, 0 elsewhere. `self` is not evaluated there.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn where_holds(&self, condition: &Condition) -> Result<Value> {
         let zero = Value::constant(0.0)?;
         Ok(Value(call(

@@ -38,7 +38,7 @@ pub struct NoServer {
 /// Greets a server as its clients do and leaves: TVM's own client reads whatever it is sent, and waits for ever.
 ///
 /// # Errors
-/// Nothing answers within some seconds, or something else than a server of this key.
+/// Fails if nothing answers within some seconds, or if the peer is not a server of this key.
 pub fn greet(host: &str, port: u16, key: &str) -> std::result::Result<(), NoServer> {
     /// Longest wait for each part of the answer.
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -97,7 +97,7 @@ impl Session {
     /// Connects to a server; `seconds` is how long the server keeps the session at most.
     ///
     /// # Errors
-    /// Nothing answers there, or it serves another key.
+    /// Fails if nothing answers there, or it serves another key.
     pub fn connect(host: &str, port: u16, key: &str, seconds: u64) -> Result<Session> {
         const INDEX: &str = "rpc.SessTableIndex";
         Libraries::load()?;
@@ -122,7 +122,7 @@ impl Session {
     /// Writes a file into the session's folder.
     ///
     /// # Errors
-    /// The connection is lost, or the server refuses the name.
+    /// Fails if the connection is lost, or the server refuses the name.
     pub fn upload(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let bytes = Obj(tvm_ffi::Any::from(tvm_ffi::Bytes::from(bytes)));
         self.call("tvm.rpc.server.upload", &[&text(name), &bytes])
@@ -157,7 +157,7 @@ impl Session {
     /// Sets how many threads parallel loops use there.
     ///
     /// # Errors
-    /// The connection is lost, or the server's pool has fewer threads.
+    /// Fails if the connection is lost, or the server's pool has fewer threads.
     pub fn use_threads(&self, threads: usize) -> Result<()> {
         /// `ThreadGroup::kBig` of TVM's runtime: the fastest cores first.
         const BIG: i64 = 1;
@@ -178,7 +178,7 @@ impl Session {
     /// Time of a message and its answer: the least of ten.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// Fails if the connection is lost.
     pub fn round_trip(&self) -> Result<Duration> {
         let mut least = Duration::MAX;
         for _ in 0..10 {
@@ -197,7 +197,7 @@ impl Session {
     /// Number of threads that parallel loops use there.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// Fails if the connection is lost.
     pub fn threads_in_use(&self) -> Result<i64> {
         const NAME: &str = "runtime.NumThreads";
         value(NAME, self.call(NAME, &[])?)

@@ -37,7 +37,7 @@ pub struct Answer {
 /// Serves the client at the other end of `socket` until it leaves; files are those of `folder`.
 ///
 /// # Errors
-/// TVM cannot be loaded, or a name is taken already.
+/// Fails if TVM cannot be loaded, or a name is taken already.
 pub fn serve(socket: RawFd, folder: &Path, answers: Vec<Answer>) -> Result<()> {
     Libraries::load_runtime()?;
     let load =

@@ -131,7 +131,7 @@ impl Tracker {
     /// Waits for a free server of a key, for so long at most.
     ///
     /// # Errors
-    /// None came free in time, or the tracker is lost.
+    /// Fails if none came free in time, or the tracker is lost.
     pub fn request(mut self, key: &str, wait: Duration) -> Result<Found, TrackerError> {
         let timeout = Some(wait.max(Duration::from_millis(1)));
         let set = self.stream.set_read_timeout(timeout);
@@ -152,7 +152,7 @@ impl Tracker {
     /// The servers by key.
     ///
     /// # Errors
-    /// The tracker is lost, or says something else.
+    /// Fails if the tracker is lost, or says something else.
     pub fn summary(&mut self) -> Result<BTreeMap<String, Queue>, TrackerError> {
         let answer = self.ask(&json!([Code::Summary as i32]))?;
         let summary = &answer[1];
@@ -182,7 +182,7 @@ impl Tracker {
     /// Says that a server of this key listens at a port; a host of its own, if it is not the one of this connection.
     ///
     /// # Errors
-    /// The tracker is lost, or refuses.
+    /// Fails if the tracker is lost, or refuses.
     pub fn register(
         &mut self,
         key: &str,
@@ -196,7 +196,7 @@ impl Tracker {
     /// Offers the server to one client, who will greet it with `match_key`.
     ///
     /// # Errors
-    /// The tracker is lost, or refuses.
+    /// Fails if the tracker is lost, or refuses.
     pub fn offer(
         &mut self,
         key: &str,
@@ -210,7 +210,7 @@ impl Tracker {
     /// Whether the offer still waits for a client.
     ///
     /// # Errors
-    /// The tracker is lost.
+    /// Fails if the tracker is lost.
     pub fn is_pending(&mut self, match_key: &str) -> Result<bool, TrackerError> {
         let answer = self.ask(&json!([Code::PendingMatchKeys as i32]))?;
         let keys = answer.as_array().into_iter().flatten();

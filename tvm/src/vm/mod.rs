@@ -57,7 +57,7 @@ pub struct Linked {
 /// Plans memory and generates the virtual machine's code; the TensorIR functions left are returned to be compiled.
 ///
 /// # Errors
-/// A pass refuses the module.
+/// Fails if a pass refuses the module.
 pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)> {
     let _context = Context::enter(&[])?;
     call("target.TargetEnterScope", &[&target.handle])?;
@@ -91,7 +91,7 @@ impl Linked {
     /// Starts a machine whose tensors lie on `device` and whose calls can be watched.
     ///
     /// # Errors
-    /// A kernel is missing, or the device is not here.
+    /// Fails if a kernel is missing, or the device is missing.
     pub fn start_watched(
         &self,
         kernels: &[KernelModule],
@@ -112,7 +112,7 @@ impl Linked {
     /// Links the compiled kernels and starts a machine whose tensors lie on `device`.
     ///
     /// # Errors
-    /// A kernel is missing, or the device is not here.
+    /// Fails if a kernel is missing, or the device is missing.
     pub fn start(
         self,
         kernels: &[KernelModule],
@@ -130,7 +130,7 @@ impl Linked {
     /// asked for the machine code of a device's kernels, if there are any.
     ///
     /// # Errors
-    /// TVM cannot write for the target, or the folder cannot be written.
+    /// Fails if TVM cannot write for the target, or the folder cannot be written.
     pub fn export(
         self,
         kernels: &[KernelModule],
@@ -173,7 +173,7 @@ impl VirtualMachine {
     /// is given the machine, the function's name and what runs it plainly.
     ///
     /// # Errors
-    /// The library has no program, or the device is not there.
+    /// Fails if the library has no program, or the device is missing.
     pub fn of_library(
         library: &KernelModule,
         device: Device,
@@ -260,7 +260,7 @@ impl VirtualMachine {
     /// A handle that runs `name` on the inputs set, without looking anything up.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn runner(&self, name: &str) -> Result<Runner> {
         Ok(Runner {
             function: match &self.run {
@@ -274,7 +274,7 @@ impl VirtualMachine {
     /// The outputs of the last run of `name`, in order.
     ///
     /// # Errors
-    /// The function has not run, or returned something else than tensors.
+    /// Fails if the function has not run, or returned something else than tensors.
     pub fn outputs(&self, name: &str) -> Result<Vec<Tensor>> {
         let name = crate::call::text(name);
         const ARITY: &str = "get_output_arity";
@@ -310,7 +310,7 @@ impl Runner {
     /// Runs the function once on the inputs set.
     ///
     /// # Errors
-    /// An operator failed.
+    /// Fails if an operator failed.
     #[inline]
     pub fn run(&self) -> Result<()> {
         invoke(RUN, &self.function, &[&self.name]).map(drop)

@@ -108,7 +108,7 @@ impl Instruction {
     /// From 128 bits of a build.
     ///
     /// # Errors
-    /// The opcode, the memory or the operation of the ALU is unknown.
+    /// Fails if the opcode, the memory or the operation of the ALU is unknown.
     pub fn decode(bits: u128, widths: Widths) -> Result<Instruction, UnknownField> {
         let unknown = |what, value| UnknownField { what, value };
         let mut r = Reader { bits, at: 0 };

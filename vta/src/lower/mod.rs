@@ -56,7 +56,7 @@ pub struct Program {
 /// Lowers a workload.
 ///
 /// # Errors
-/// The configuration could not be compiled, or the driver would refuse it.
+/// Fails if the configuration could not be compiled, or the driver would refuse it.
 pub fn lower(
     hardware: &Hardware,
     workload: &Workload,

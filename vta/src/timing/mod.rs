@@ -98,7 +98,7 @@ impl Simulated {
 /// Simulates a lowered program.
 ///
 /// # Errors
-/// Its tokens do not come, or it has no FINISH.
+/// Fails if its tokens do not come, or it has no FINISH.
 pub fn simulate(profile: &Profile, program: &Program) -> Result<Simulated, StreamError> {
     let (hardware, timing) = (&profile.hardware, &profile.timing);
     let mut simulated = Simulated {

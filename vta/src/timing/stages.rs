@@ -46,7 +46,7 @@ const QUEUE_NAMES: [[&str; 2]; 3] = [
 /// returns as an error ends the run. Returns the cycles until all is done.
 ///
 /// # Errors
-/// Tokens do not come, a token has no queue, there is no FINISH, or an error of `each`.
+/// Fails if tokens do not come, a token has no queue, there is no FINISH, or `each` fails.
 pub fn run(
     stream: &[Instruction],
     timing: &Timing,

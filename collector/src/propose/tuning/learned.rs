@@ -59,7 +59,7 @@ impl Learned {
     /// Trains if there is enough that is new.
     ///
     /// # Errors
-    /// XGBoost's library fails or is not there.
+    /// Fails if XGBoost's library fails or is missing.
     pub fn train(&mut self, seed: u64) -> anyhow::Result<()> {
         let before = self.trained.as_ref().map_or(0, |(rows, _)| *rows);
         let now = self.times.len();
@@ -90,7 +90,7 @@ impl Learned {
     /// Predicted costs of schedules by their features; none before there is a model.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// Fails if XGBoost's library fails.
     pub fn predict(&self, features: &[Vec<f32>]) -> anyhow::Result<Option<Vec<f32>>> {
         let Some((_, booster)) = &self.trained else {
             return Ok(None);
@@ -102,7 +102,7 @@ impl Learned {
 /// Trains trees on rows of features.
 ///
 /// # Errors
-/// XGBoost's library fails or is not there.
+/// Fails if XGBoost's library fails or is missing.
 pub(super) fn train(
     features: &[Vec<f32>],
     targets: &[f32],
@@ -143,7 +143,7 @@ pub(super) fn train(
 /// Predictions for rows of features.
 ///
 /// # Errors
-/// XGBoost's library fails.
+/// Fails if XGBoost's library fails.
 pub(super) fn predict(booster: &Booster, features: &[Vec<f32>]) -> anyhow::Result<Vec<f32>> {
     let values: Vec<f32> = features.concat();
     Ok(booster.predict(Rows {

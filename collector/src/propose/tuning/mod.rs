@@ -90,7 +90,7 @@ pub struct Tuning {
 /// Makes the proposer of a plan that tunes.
 ///
 /// # Errors
-/// The spaces cannot be described, XGBoost's library is not there, or a history is of another target or machine.
+/// Fails if the spaces cannot be described, XGBoost's library is missing, or a history is of another target or machine.
 pub(super) fn draw(
     plan: &Plan,
     policy: &TuningPolicy,

@@ -142,7 +142,7 @@ impl Task {
     /// The next points with their schedules; none when the task has ended.
     ///
     /// # Errors
-    /// The tuner's.
+    /// Errors of the tuner.
     pub fn propose(
         &mut self,
         learned: &Learned,

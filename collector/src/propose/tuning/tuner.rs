@@ -73,7 +73,7 @@ pub(super) trait Tuner {
     /// Up to `n` points to measure next; none when the tuner is at its end.
     ///
     /// # Errors
-    /// The cost model's library fails.
+    /// Fails if the cost model's library fails.
     fn propose(
         &mut self,
         history: &History,

@@ -33,7 +33,7 @@ fn parity(mut bits: u64) -> u64 {
 /// Appends to `ends` the position of every comma and line end outside quotes. `text` starts with a record.
 ///
 /// # Errors
-/// A quote, a line end or a byte behind a quote stands where plain CSV has none.
+/// Fails if a quote, a line end or a byte after a quote is where plain CSV has none.
 pub(super) fn field_ends(text: &[u8], ends: &mut Vec<u32>) -> Result<(), Odd> {
     // All bits are set while a field in quotes goes on from the block before.
     let mut inside = 0u64;

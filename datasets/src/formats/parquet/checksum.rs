@@ -24,7 +24,7 @@ const CHUNK: usize = 1 << 16;
 /// Writes the checksum of a finished file over its placeholder.
 ///
 /// # Errors
-/// The file cannot be read or written, or has no placeholder.
+/// Fails if the file cannot be read or written, or has no placeholder.
 pub(super) fn seal(file: &mut File) -> io::Result<()> {
     let at = digits_at(file)?
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no place for a checksum"))?;
@@ -36,7 +36,7 @@ pub(super) fn seal(file: &mut File) -> io::Result<()> {
 /// Whether a file is as it was sealed; one without a checksum is.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Fails if the file cannot be read.
 pub(super) fn is_intact(file: &mut File) -> io::Result<bool> {
     let Some(at) = digits_at(file)? else {
         return Ok(true);

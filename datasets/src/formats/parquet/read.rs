@@ -37,7 +37,7 @@ impl ParquetRows {
     /// are read too if their columns hold the same types.
     ///
     /// # Errors
-    /// If the file cannot be read, is damaged, or its columns are not the schema's.
+    /// Fails if the file cannot be read, is damaged, or its columns are not the schema's.
     pub fn open(path: &Path) -> Result<Self> {
         let unreadable = |source| Error::io("read", path, source);
         let mut file = open_regular(path).map_err(unreadable)?;

@@ -28,7 +28,7 @@ use crate::interference::LINE_BYTES;
 /// The schedule templates for the vector registers of a target.
 ///
 /// # Errors
-/// TVM does not know the target's registers.
+/// Fails if TVM does not know the target's registers.
 pub fn templates(target: &tvm_bridge::Target) -> tvm_bridge::Result<Box<dyn Templates>> {
     Ok(Box::new(schedule::CpuTemplates::of(target)?))
 }

@@ -58,8 +58,8 @@ impl MachineCode {
     /// For the architecture of the opening's target.
     ///
     /// # Errors
-    /// NVRTC is not installed, the target has no architecture that is known here, or the folder of kept kernels cannot be
-    /// made.
+    /// Fails if NVRTC is not installed, the target has no architecture that is known here, or the folder of kept
+    /// kernels cannot be made.
     pub fn new(opening: &Opening) -> anyhow::Result<MachineCode> {
         let toolkit = Toolkit::find().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
         let nvrtc = Nvrtc::new(toolkit, opening.compile_limit)?;
@@ -87,7 +87,7 @@ impl MachineCode {
     /// Compiles source.
     ///
     /// # Errors
-    /// NVRTC refuses it, or does not end in time.
+    /// Fails if NVRTC refuses it, or does not end in time.
     pub fn of(&self, source: &str) -> anyhow::Result<Cubin> {
         self.nvrtc.compile(&self.arch_name, source)
     }
@@ -95,7 +95,7 @@ impl MachineCode {
     /// Describes the kernels of a compiled program, and keeps its source and machine code if requested.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// Fails if they cannot be written.
     pub fn finish(
         &self,
         program: Program<'_>,
@@ -171,7 +171,7 @@ impl CudaCompiler {
     /// A compiler for a target. Loading kernels needs TVM's CUDA runtime in this process.
     ///
     /// # Errors
-    /// Another compiler was set in this process.
+    /// Fails if another compiler was set in this process.
     pub fn new(
         code: MachineCode,
         target: &Target,

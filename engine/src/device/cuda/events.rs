@@ -38,7 +38,7 @@ impl Runtime {
     /// The functions of an open library.
     ///
     /// # Errors
-    /// One is not there.
+    /// Fails if one is missing.
     pub fn of(library: Library) -> Result<Runtime, NotThere> {
         // SAFETY: the types are those of the CUDA Runtime API.
         unsafe {
@@ -58,7 +58,7 @@ impl Runtime {
     /// Place of the first GPU on the PCI bus.
     ///
     /// # Errors
-    /// CUDA's.
+    /// Errors of CUDA.
     pub fn bus_id(self) -> Result<CString, CudaError> {
         /// More than a place has: `domain:bus:device.function`.
         const BYTES: usize = 64;
@@ -115,7 +115,7 @@ impl EventTimer {
     /// Makes the events.
     ///
     /// # Errors
-    /// CUDA's.
+    /// Errors of CUDA.
     pub fn new(runtime: Runtime) -> Result<EventTimer, CudaError> {
         Ok(EventTimer {
             runtime,
@@ -302,7 +302,7 @@ impl ReferenceKernel {
     /// Allocates the memory and takes readings until the clocks are up.
     ///
     /// # Errors
-    /// CUDA's.
+    /// Errors of CUDA.
     pub fn new(runtime: Runtime, timer: &mut EventTimer) -> Result<ReferenceKernel, CudaError> {
         let mut reference_kernel = ReferenceKernel {
             scratch: Scratch::new(runtime, SENTINEL_BYTES)?,

@@ -70,7 +70,7 @@ impl CudaSession {
 /// Loads CUDA's runtime, and TVM's above it.
 ///
 /// # Errors
-/// One is not installed, or finds no GPU.
+/// Fails if one is not installed, or finds no GPU.
 pub(super) fn load_runtime() -> anyhow::Result<Runtime> {
     let library = runtime().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
     // TVM's CUDA runtime needs it and does not know where it is.

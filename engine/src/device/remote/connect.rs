@@ -125,7 +125,7 @@ fn unknown_key<'a>(address: &RemoteAddress, keys: impl Iterator<Item = &'a str>)
 /// The servers of the key; one behind a direct address.
 ///
 /// # Errors
-/// Nothing answers there, or no server has the key.
+/// Fails if nothing answers there, or no server has the key.
 pub fn servers(address: &RemoteAddress) -> anyhow::Result<Queue> {
     match Tracker::connect(&address.host, address.port) {
         Ok(mut tracker) => {

@@ -49,7 +49,7 @@ impl Equality {
     /// are not compared: the answer is `false`.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// Fails if the connection is lost.
     pub fn holds(&self, found: &[Tensor], known: &[Tensor]) -> Result<bool> {
         let pairs = || found.iter().zip(known);
         let comparable = |(f, k): (&Tensor, &Tensor)| {

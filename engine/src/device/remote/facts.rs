@@ -19,7 +19,7 @@ pub fn of_server(server: &Server) -> Environment {
 /// like machines: rows of one run are of one.
 ///
 /// # Errors
-/// No server can be had, or two are unlike.
+/// Fails if no server is available, or two are unlike.
 pub fn of_all(address: &RemoteAddress) -> anyhow::Result<Environment> {
     // Where nothing answers at all, nobody waits for it.
     let count = servers(address)?.servers.len();

@@ -47,7 +47,7 @@ pub fn architecture_of(triple: &str) -> &str {
 /// Links objects into a shared library.
 ///
 /// # Errors
-/// The linker does not run, or refuses.
+/// Fails if the linker does not run, or refuses.
 pub(crate) fn link(linker: &Path, objects: &[PathBuf], library: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(linker);
     if linker.file_name().is_none_or(|name| name != "ld.lld") {

@@ -34,13 +34,13 @@ pub(super) trait RemoteDevice: Send + Sync {
     /// Checks that the server has the device, and that it runs code for the target.
     ///
     /// # Errors
-    /// It does not.
+    /// Fails if it does not.
     fn check(&self, device: Device) -> anyhow::Result<()>;
 
     /// Compiles the source of kernels to machine code, with a description of them if they are those of one program.
     ///
     /// # Errors
-    /// The source is refused.
+    /// Fails if the source is refused.
     fn compile(
         &self,
         source: &str,
@@ -50,7 +50,7 @@ pub(super) trait RemoteDevice: Send + Sync {
     /// A fixed piece of arithmetic on the device, and its arguments.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     fn reference(&self) -> tvm_bridge::Result<(PrimFunc, Vec<Tensor>)>;
 }
 

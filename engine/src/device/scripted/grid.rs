@@ -85,7 +85,7 @@ impl Grid {
 /// The schedule of a space with these settings.
 ///
 /// # Errors
-/// A piece of one iteration cannot be unrolled.
+/// Fails if a piece of one iteration cannot be unrolled.
 pub(super) fn combine(
     space: &Space,
     settings: &[(&Dimension, &FactorValue)],

@@ -26,10 +26,10 @@ pub(super) struct Bytes {
     pub bounds: [f64; 2],
 }
 
-/// The part of a product of bytes that VTA does.
+/// The part of a product of bytes that VTA can run.
 ///
 /// # Errors
-/// It does none, and why.
+/// Fails if there is no such part, and says why.
 pub(super) fn offload(f: &Function, at: usize) -> Result<Offload, Refusal> {
     let product = &f.blocks[at];
     let ([data, weights], [written]) = (&product.reads[..], &product.writes[..]) else {

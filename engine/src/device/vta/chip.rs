@@ -35,7 +35,7 @@ impl Chip {
     /// The simulated time of a program.
     ///
     /// # Errors
-    /// The hardware would not do it, or the connection is lost.
+    /// Fails if the hardware would not do it, or the connection is lost.
     pub fn simulate(&self, profile: &Profile, program: &Program) -> Result<Simulated, String> {
         match self {
             Chip::Here => simulate(profile, program).map_err(|error| error.to_string()),

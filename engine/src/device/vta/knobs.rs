@@ -45,7 +45,7 @@ const fn info(name: &'static str, about: &'static str) -> FactorInfo {
 /// The configuration of a choice.
 ///
 /// # Errors
-/// It is of another template, or lacks a knob.
+/// Fails if it is of another template, or lacks a knob.
 pub(super) fn config_of(choice: &Choice) -> std::result::Result<Config, serde_json::Error> {
     use serde::de::Error;
     match choice.template.as_str() {
@@ -90,7 +90,7 @@ struct Shape {
 /// The schedule of a space with these settings.
 ///
 /// # Errors
-/// The configuration could not be compiled.
+/// Fails if the configuration could not be compiled.
 pub(super) fn combine(
     space: &Space,
     settings: &[(&Dimension, &FactorValue)],

@@ -131,10 +131,10 @@ impl Function {
     }
 }
 
-/// The part of `function` that VTA does; `block` is how many channels it has at once.
+/// The part of `function` that VTA can run; `block` is the number of channels that it computes at once.
 ///
 /// # Errors
-/// It does none, and why.
+/// Fails if there is no such part, and says why.
 pub(super) fn offload(function: &PrimFunc, block: u64) -> Result<Offload, Refusal> {
     let f = Function::read(function)?;
     let at = f

@@ -80,7 +80,7 @@ impl ReferenceKernel {
     /// Time of the work on the threads in use now over its usual time there on the quiet machine, at least 1.
     ///
     /// # Errors
-    /// The pool's.
+    /// Errors of the pool.
     pub fn slowdown(&mut self, pool: &Pool) -> Result<f64> {
         let threads = pool.in_use()?;
         // The first readings are of cores that wake up, and a disturbance must not last through all of them.
@@ -108,7 +108,7 @@ impl ReferenceKernel {
     /// Waits for a quiet moment, a quarter of a second at most, after a reading that was not quiet; the slowdown then.
     ///
     /// # Errors
-    /// The pool's.
+    /// Errors of the pool.
     pub fn wait_for_quiet(&mut self, now: f64, pool: &Pool) -> Result<f64> {
         let mut slowdown = now;
         if slowdown <= QUIET {

@@ -54,7 +54,7 @@ pub(super) struct Effect {
 /// The assembly of a program's kernel, compiled once more.
 ///
 /// # Errors
-/// TVM's, as text.
+/// Errors of TVM, as text.
 pub(super) fn assembly(program: &Program<'_>) -> Result<String, String> {
     Lowered::new(program.module, program.target, Asserts::Dropped)
         .and_then(Lowered::generate)

@@ -137,12 +137,12 @@ pub trait CounterSource {
     /// Begins to count.
     ///
     /// # Errors
-    /// The source refuses.
+    /// Fails if the source refuses.
     fn start(&mut self) -> Result<(), CounterError>;
     /// Ends counting; counts since [`CounterSource::start`], one for each counter.
     ///
     /// # Errors
-    /// The counts cannot be read.
+    /// Fails if the counts cannot be read.
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError>;
     /// Shortest time in which it sees a change; batches of calls are made longer than that.
     fn resolution(&self) -> Duration {
@@ -222,7 +222,7 @@ pub trait Simulator {
     /// Counts a program.
     ///
     /// # Errors
-    /// It cannot, and why.
+    /// Fails if it cannot, and says why.
     fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError>;
 }
 

@@ -46,7 +46,7 @@ impl SideBySide {
     /// Does what is ordered.
     ///
     /// # Errors
-    /// A model cannot be built, a call does not exist, or a kernel fails.
+    /// Fails if a model cannot be built, a call does not exist, or a kernel fails.
     pub fn perform(
         &mut self,
         shared: &mut Shared,

@@ -40,7 +40,7 @@ impl Program {
     /// Prepares stages that were checked, for a pool on these processors.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// Fails if there is not enough memory.
     pub fn new(
         models: &[Model],
         stages: &[Stage],
@@ -78,7 +78,7 @@ impl Program {
     /// Runs all calls once.
     ///
     /// # Errors
-    /// A kernel's.
+    /// Errors of a kernel.
     pub fn run(&self, lanes: &mut Lanes) -> anyhow::Result<()> {
         for stage in &self.stages {
             match &stage[..] {
@@ -95,7 +95,7 @@ impl Program {
     /// Whether the outputs of the last run have the bits of the virtual machine's last run.
     ///
     /// # Errors
-    /// A machine has not run.
+    /// Fails if a machine has not run.
     pub fn has_outputs_of(&self, models: &[Model]) -> anyhow::Result<bool> {
         for (model, own) in models.iter().zip(&self.results) {
             let expected = model.loaded.machine.outputs(&model.loaded.graph.entry)?;

@@ -131,7 +131,7 @@ impl MachineFacts {
     /// The facts in a run's environment; a machine that nothing is known of if the run recorded none.
     ///
     /// # Errors
-    /// The environment or its calibration is of another format, or damaged.
+    /// Fails if the environment or its calibration is of another format, or damaged.
     pub fn of_environment(id: &str, environment: &Value) -> Result<Self, FormatError> {
         let environment = Environment::read(environment)?;
         Ok(environment.map_or_else(|| Self::named(id), |e| Self::of(id, &e)))

@@ -39,7 +39,7 @@ pub const MOST_COMMANDS: usize = 1_200_000;
 /// Writes the page. Of more than `most` commands the timelines show blocks; tables count all.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write(profile: &Profile, summary: &Summary, most: usize, path: &Path) -> Result<()> {
     let title = format!("{} – TPU profile", profile.name());
     let data = data_element("id=\"data\"", &data(profile, summary, most));

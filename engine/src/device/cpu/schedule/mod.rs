@@ -75,7 +75,7 @@ impl Knobs {
     /// The knobs of a choice.
     ///
     /// # Errors
-    /// They are of no template of CPUs.
+    /// Fails if they are of no template of CPUs.
     pub fn of(choice: &Choice) -> std::result::Result<Knobs, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(choice)?)
     }

@@ -24,7 +24,7 @@ const MAX_REDUCTION_TILE: i64 = 128;
 /// The knobs of `function`, whose default schedule is `base`, and the sizes that combinations are checked against.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(super) fn dimensions(
     function: &PrimFunc,
     unit: VectorUnit,

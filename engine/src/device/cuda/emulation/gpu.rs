@@ -23,7 +23,7 @@ impl EmulatedGpu {
     /// Of compute capability 8.0.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn open() -> tvm_bridge::Result<EmulatedGpu> {
         let dictionary = serde_json::json!({
             "kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "thread_warp_size": 32,

@@ -28,7 +28,7 @@ struct Kernel {
 /// The whole program for the C++ compiler.
 ///
 /// # Errors
-/// The script is not what TVM prints for kernels.
+/// Fails if the script is not what TVM prints for kernels.
 pub(super) fn with_shim(source: &str, script: &str) -> Result<String> {
     // The header is for the CUDA compiler; behind it are functions of inline assembly, and the kernels.
     let starts = ["__forceinline__ __device__", "extern \"C\" __global__"];

@@ -44,7 +44,7 @@ pub(super) struct Greeting {
 /// Compiles what `input` asks for until it ends.
 ///
 /// # Errors
-/// There is no NVRTC in the toolkit, or the parent cannot be understood or is gone.
+/// Fails if there is no NVRTC in the toolkit, or the parent cannot be understood or is gone.
 pub(crate) fn serve(
     toolkit: &Toolkit,
     input: impl BufRead,
@@ -84,7 +84,7 @@ pub(crate) fn serve(
 /// The version of a toolkit's NVRTC, major and minor, asked in this process.
 ///
 /// # Errors
-/// It cannot be loaded.
+/// Fails if it cannot be loaded.
 pub(crate) fn version(toolkit: &Toolkit) -> anyhow::Result<(i32, i32)> {
     Ok(Library::open(toolkit)?.version())
 }

@@ -50,7 +50,7 @@ impl Library {
     /// Opens the library of a toolkit; it stays open until the process ends.
     ///
     /// # Errors
-    /// It cannot be loaded, or is no NVRTC.
+    /// Fails if it cannot be loaded, or is not NVRTC.
     pub fn open(toolkit: &Toolkit) -> anyhow::Result<Library> {
         // NVRTC asks the loader for it by name, which finds it once it is there.
         if let Some(builtins) = toolkit.builtins() {
@@ -85,7 +85,7 @@ impl Library {
     /// Compiles a source with options.
     ///
     /// # Errors
-    /// The source or an option holds a zero byte, or NVRTC cannot begin.
+    /// Fails if the source or an option holds a zero byte, or NVRTC cannot begin.
     pub fn compile(&self, source: &str, options: &[String]) -> anyhow::Result<Output> {
         let source = CString::new(source)?;
         let options: Vec<CString> = options

@@ -36,7 +36,7 @@ impl Nvrtc {
     /// A compiler of this toolkit that may take so long for one source. Processes are started when they are needed.
     ///
     /// # Errors
-    /// The program does not find itself.
+    /// Fails if the program does not find itself.
     pub fn new(toolkit: Toolkit, limit: Duration) -> anyhow::Result<Nvrtc> {
         Ok(Nvrtc {
             toolkit,
@@ -54,7 +54,7 @@ impl Nvrtc {
     /// Compiles a source for an architecture.
     ///
     /// # Errors
-    /// The compiler refuses it, in its words; it takes longer than it may ([`TooLong`]); or it ends.
+    /// Fails if the compiler refuses it, in its words; it takes longer than it may ([`TooLong`]); or it ends.
     pub fn compile(&self, arch: &str, source: &str) -> anyhow::Result<Cubin> {
         let mut compiler = self.take()?;
         let limit_s = u32::try_from(self.limit.as_secs().max(1)).unwrap_or(u32::MAX);

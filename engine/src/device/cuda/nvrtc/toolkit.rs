@@ -108,7 +108,7 @@ fn library(root: &Path, name: &str) -> Option<PathBuf> {
 /// older.
 ///
 /// # Errors
-/// None has it.
+/// Fails if none has it.
 pub(crate) fn runtime() -> Result<PathBuf, RuntimeMissing> {
     let found = roots().find_map(|root| library(&root, RUNTIME));
     found.ok_or(RuntimeMissing)

@@ -104,10 +104,10 @@ fn shared_bytes(knobs: &TileKnobs, element: i64) -> i64 {
     knobs.stages * knobs.block_k * width * element
 }
 
-/// Why a tile is impossible, for operands of this many bytes an element and sums over this many steps.
+/// Checks a tile for operands by their bytes an element, and for sums by their number of steps.
 ///
 /// # Errors
-/// That is what it says.
+/// Fails if it is impossible, and says why.
 pub(super) fn check(
     knobs: &TileKnobs,
     element: i64,

@@ -37,7 +37,7 @@ pub(super) fn with_knobs(s: &Schedule, knobs: ElementKnobs) -> Result<ElementKno
 /// Makes every block behind `block` a kernel.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(super) fn rest(s: &Schedule, block: &Block) -> Result<()> {
     let knobs = ElementKnobs {
         block_size: BLOCK_SIZE,

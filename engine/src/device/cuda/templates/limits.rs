@@ -56,10 +56,10 @@ impl Limits {
         }
     }
 
-    /// Whether this many tiles of a product can be in memory at once.
+    /// Checks that `stages` tiles of a product can be in memory at once.
     ///
     /// # Errors
-    /// They cannot.
+    /// Fails if they cannot.
     pub fn check_stages(&self, stages: i64) -> Result<(), String> {
         match self.has_async_copies || stages <= SYNCHRONOUS_STAGES {
             true => Ok(()),
@@ -73,10 +73,10 @@ impl Limits {
 /// Maximum number of stages of a product without asynchronous copies.
 pub(super) const SYNCHRONOUS_STAGES: i64 = 2;
 
-/// Whether a block may have this many threads.
+/// Checks that a block may have `threads` threads.
 ///
 /// # Errors
-/// It may not.
+/// Fails if it may not.
 pub(super) fn check_threads(threads: i64) -> Result<(), String> {
     if (1..=MAX_THREADS).contains(&threads) {
         return Ok(());

@@ -42,7 +42,7 @@ impl Knobs {
     /// The knobs of a choice.
     ///
     /// # Errors
-    /// They are of no template of CUDA GPUs.
+    /// Fails if they are of no template of CUDA GPUs.
     pub fn of(choice: &Choice) -> std::result::Result<Knobs, serde_json::Error> {
         serde_json::from_value(serde_json::to_value(choice)?)
     }

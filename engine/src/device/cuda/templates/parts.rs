@@ -65,7 +65,7 @@ impl OperatorBlocks {
 /// Inlines all producers of `block` into it, back to the operator's arguments.
 ///
 /// # Errors
-/// It reads a reduction's result, or something that others read in another way.
+/// Fails if it reads a reduction's result, or a block that others read in another order.
 pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
     for producer in s.producers(block)? {
         inline_producers(s, &producer)?;

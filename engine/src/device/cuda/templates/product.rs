@@ -74,10 +74,10 @@ impl Extents {
 /// Parts of a sum that are worth trying.
 pub(super) const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
 
-/// Whether a sum over an outermost axis of this many steps can be shared by this many blocks of threads.
+/// Checks that `parts` blocks of threads can share a sum over an outermost axis of `steps` steps.
 ///
 /// # Errors
-/// It cannot.
+/// Fails if they cannot.
 pub(super) fn check_split(parts: i64, steps: i64) -> std::result::Result<(), String> {
     match parts >= 1 && steps % parts == 0 {
         true => Ok(()),
@@ -127,7 +127,7 @@ impl Product {
     /// them up.
     ///
     /// # Errors
-    /// The parts do not divide the sum, or TVM's.
+    /// Fails if the parts do not divide the sum, or if TVM does.
     pub fn shared(self, s: &Schedule, parts: i64) -> Result<Product> {
         if parts == 1 {
             return Ok(self);
@@ -287,7 +287,7 @@ impl Product {
     /// Brings the product into the form with four axes `b, m, n, k`, its operands copied in these layouts.
     ///
     /// # Errors
-    /// TVM's.
+    /// Fails if TVM does.
     pub fn normalise(&self, s: &Schedule, layouts: [CopyLayout; 2]) -> Result<()> {
         let sides = [&self.rows, &self.columns];
         for ((&read, own), layout) in self.operands.iter().zip(sides).zip(layouts) {

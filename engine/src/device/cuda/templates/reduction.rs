@@ -116,10 +116,10 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &ReductionKnobs) -> Result<Reducti
     Ok(*knobs)
 }
 
-/// Why knobs are impossible for rows of this many results.
+/// Checks knobs for rows of `row` results.
 ///
 /// # Errors
-/// That is what it says.
+/// Fails if they are impossible, and says why.
 pub(super) fn check(knobs: &ReductionKnobs, row: i64) -> std::result::Result<(), String> {
     limits::check_threads(knobs.block_size)?;
     let ReductionKnobs {

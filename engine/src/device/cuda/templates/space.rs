@@ -39,7 +39,7 @@ pub(super) enum Shape {
 /// The knobs of `function`, whose default schedule is `base`, and the sizes that combinations are checked against.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Vec<Dimension>)> {
     let s = Schedule::new(function, 0)?;
     Ok(match base {

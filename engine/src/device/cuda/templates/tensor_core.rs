@@ -75,7 +75,7 @@ impl Multiplied {
     /// In a product.
     ///
     /// # Errors
-    /// Tensor cores do not multiply it.
+    /// Fails if tensor cores do not multiply it.
     fn of(product: &Product, limits: &Limits) -> Result<Multiplied> {
         let (operands, sums) = match (product.operand_type(), product.output_type()) {
             (Some(DType::Float16), Some(DType::Float16)) => ("f16", Sums::Half),
@@ -160,10 +160,10 @@ fn operand_bytes(knobs: &FragmentKnobs) -> i64 {
     HALF * knobs.stages * (tile_a + tile_b)
 }
 
-/// Why a tile is impossible, for results of this many bytes each and sums over this many steps.
+/// Checks a tile for results by their bytes each, and for sums by their number of steps.
 ///
 /// # Errors
-/// That is what it says.
+/// Fails if it is impossible, and says why.
 pub(super) fn check(
     knobs: &FragmentKnobs,
     result: i64,

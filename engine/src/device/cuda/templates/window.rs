@@ -41,10 +41,10 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &WindowKnobs) -> Result<WindowKnob
     Ok(*knobs)
 }
 
-/// Why knobs are impossible for rows of this many results.
+/// Checks knobs for rows of `row` results.
 ///
 /// # Errors
-/// That is what it says.
+/// Fails if they are impossible, and says why.
 pub(super) fn check(knobs: &WindowKnobs, row: i64) -> std::result::Result<(), String> {
     if knobs.thread_tile < 1 || row % knobs.thread_tile != 0 {
         return Err(format!(

@@ -24,7 +24,7 @@ pub(super) struct Run {
 /// Runs the kernel described by the JSON of `input` once, with valgrind's simulator on.
 ///
 /// # Errors
-/// The request cannot be understood, or the kernel cannot be loaded or fails.
+/// Fails if the request cannot be understood, or the kernel cannot be loaded or fails.
 pub fn serve(mut input: impl Read) -> anyhow::Result<()> {
     let mut text = String::new();
     input.read_to_string(&mut text)?;

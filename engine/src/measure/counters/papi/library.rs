@@ -116,7 +116,7 @@ pub(super) struct Papi {
 /// The library, opened once a process.
 ///
 /// # Errors
-/// It is not there, or cannot be used; the same error at every call.
+/// Fails if it is missing, or cannot be used; the same error at every call.
 pub(super) fn papi() -> Result<&'static Papi, CounterError> {
     static PAPI: OnceLock<Result<Papi, CounterError>> = OnceLock::new();
     PAPI.get_or_init(open).as_ref().map_err(Clone::clone)

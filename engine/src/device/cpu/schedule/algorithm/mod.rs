@@ -182,7 +182,7 @@ fn pixel_knobs(tile: PixelTile) -> ConvolutionKnobs {
 /// The convolution of an operator, if it has one that the algorithms know.
 ///
 /// # Errors
-/// TVM's.
+/// Fails if TVM does.
 pub(super) fn convolution(function: &PrimFunc) -> Result<Option<Convolution>> {
     let s = Schedule::new(function, 0)?;
     for block in s.blocks()? {
@@ -197,7 +197,7 @@ pub(super) fn convolution(function: &PrimFunc) -> Result<Option<Convolution>> {
 /// The operator's program with another algorithm in place of its convolution, if the algorithm is not a schedule of it.
 ///
 /// # Errors
-/// The operator has no convolution that the algorithm computes, or the knobs do not fit it.
+/// Fails if the operator has no convolution that the algorithm computes, or the knobs do not fit it.
 pub(super) fn rewritten(
     function: &PrimFunc,
     unit: VectorUnit,
@@ -231,7 +231,7 @@ pub(super) fn rewritten(
 /// Schedules the blocks that are not written out as statements: the copy of the image with its padding, and the tail.
 ///
 /// # Errors
-/// Something else is around the convolution.
+/// Fails if there are other blocks around the convolution.
 pub(super) fn scheduled(s: &Schedule, unit: VectorUnit, knobs: &ConvolutionKnobs) -> Result<()> {
     if knobs.algorithm == Algorithm::Pixels {
         return pixels::schedule(s, unit, |_| Ok(*knobs)).map(drop);

@@ -26,7 +26,7 @@ const STRETCH_BYTES: i64 = 128 << 10;
 /// convolution.
 ///
 /// # Errors
-/// The convolution is not one of 1×1 windows over all pixels, what `choose` says, or TVM's.
+/// Fails if the convolution is not one of 1×1 windows over all pixels, if `choose` refuses it, or if TVM fails.
 pub(super) fn schedule(
     s: &Schedule,
     unit: VectorUnit,
