@@ -42,7 +42,7 @@ pub struct RunReport {
     pub operators: Vec<OperatorReport>,
     /// Runs of the whole model, one for each number of threads at most; empty when skipped.
     pub whole_model: Vec<WholeModelReport>,
-    /// Counters that were asked for by name, as `--counters` takes them.
+    /// Counters that were requested by name, as `--counters` takes them.
     pub counters: Vec<String>,
     /// References of the imports' outputs, each text once.
     pub import_checks: Vec<String>,

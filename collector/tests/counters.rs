@@ -199,7 +199,7 @@ fn what_cannot_be_counted_is_refused_before_anything_is_measured() {
     for (counters, words) in [
         ("perf:page-fault", "did you mean page-faults?"),
         ("perv", "there is no source of counters `perv`"),
-        ("auto,perf", "stands alone"),
+        ("auto,perf", "cannot be combined"),
         ("callgrind:cycles", "callgrind has no counter `cycles`"),
         ("papi:PAPI_NO_SUCH", "papi"),
     ] {

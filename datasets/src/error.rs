@@ -39,13 +39,13 @@ pub enum Error {
         folder: PathBuf,
     },
     /// The disk (or quota) is full. Rows written before are whole.
-    #[error("no space left to write {}; free some and resume the run: what was written before is whole", path.display())]
+    #[error("no space left to write {}; free some and resume the run: all rows written before are whole", path.display())]
     NoSpace {
         /// The file that could not grow.
         path: PathBuf,
     },
     /// The file has reached the limit that the shell or the file system sets. Rows written before are whole.
-    #[error("{} has reached the limit for the size of a file; raise it (`ulimit -f`) and resume the run: what was written before is whole", path.display())]
+    #[error("{} has reached the limit for the size of a file; raise it (`ulimit -f`) and resume the run: all rows written before are whole", path.display())]
     SizeLimit {
         /// The file that could not grow.
         path: PathBuf,

@@ -129,8 +129,8 @@ impl Client {
             let what = format!("{name}: {what}");
             move |source| ClientError::Io { what, source }
         };
-        let talk = tempfile::tempfile().map_err(io("a file for what it says"))?;
-        let stderr = talk.try_clone().map_err(io("a file for what it says"))?;
+        let talk = tempfile::tempfile().map_err(io("a file for its messages"))?;
+        let stderr = talk.try_clone().map_err(io("a file for its messages"))?;
         let mut child = command
             .env("OMP_NUM_THREADS", load.threads.to_string())
             .stdin(Stdio::piped())
@@ -242,7 +242,7 @@ impl Client {
     }
 
     fn unexpected(&self, answer: &Answer) -> ClientError {
-        self.died(format!("it gave another answer than asked for: {answer:?}"))
+        self.died(format!("its answer does not fit the order: {answer:?}"))
     }
 
     /// The program's end status, and the end of its output.

@@ -191,7 +191,7 @@ mod tests {
             correlation,
             ..event(What::Kernel, 7, start, duration)
         };
-        // Kernels end after the calls; one was asked for by a call that was not recorded.
+        // Kernels end after the calls; one was requested by a call that was not recorded.
         let events = [
             call(0, 10, 1),
             call(2, 3, 2),

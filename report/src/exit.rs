@@ -7,7 +7,7 @@ pub enum Exit {
     Done,
     /// It could not be done.
     Failed,
-    /// It was asked for wrongly.
+    /// It was requested wrongly.
     Usage,
     /// A comparison found a regression.
     Regression,

@@ -134,7 +134,7 @@ impl From<io::Error> for StreamError {
 impl Display for StreamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::ReaderGone => f.write_str("nobody reads standard output any more"),
+            Self::ReaderGone => f.write_str("the reader of standard output is gone"),
             Self::Refused(error) => error.fmt(f),
         }
     }

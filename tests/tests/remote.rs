@@ -548,7 +548,7 @@ fn servers_that_mean_ill_are_refused_by_name() {
         ];
         bench
             .run(&run)
-            .failed(1, &["is no server of the key k", reason]);
+            .failed(1, &["is not a server of the key k", reason]);
     }
 }
 

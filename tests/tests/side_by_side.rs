@@ -154,7 +154,7 @@ fn a_schedule_is_predicted_written_and_run_with_the_same_outputs() {
         2,
         &[
             "s.json: the schedule is of bert-tiny",
-            "what is to run is mlp",
+            "but the run is of mlp",
         ],
     );
     let text = std::fs::read_to_string(bench.path().join("s.json")).unwrap();

@@ -139,7 +139,7 @@ fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> Str
     table.render(style)
 }
 
-/// The counters that were asked for by name or by source, as far as a point under these conditions has them.
+/// The counters that were requested by name or by source, as far as a point under these conditions has them.
 fn counters(report: &RunReport, at: &Conditions) -> Vec<String> {
     let points = report.operators.iter().filter_map(|o| o.point(at));
     let counted: BTreeSet<&String> = points.flat_map(|point| point.counts.keys()).collect();

@@ -126,7 +126,7 @@ pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
         .any(|o| o.entry.is_none() || o.is_nearest)
     {
         out.push_str(&format!(
-            "what is missing: opcollect --modelname {} --threads {} --iftune=true\n",
+            "for the rest: opcollect --modelname {} --threads {} --iftune=true\n",
             applied.model, applied.threads
         ));
     }

@@ -81,7 +81,7 @@ pub fn tpu_files(done: &Done) -> String {
     files.map(|f| format!("wrote {}\n", f.display())).collect()
 }
 
-/// The summary, if it was asked for or nothing else was, and a table for each grouping.
+/// The summary, if it was requested or nothing else was, and a table for each grouping.
 pub fn tpu_tables(job: &Job, groupings: &[Grouping], done: &Done) -> String {
     let mut text = String::new();
     if job.outputs.contains(&Output::Summary) || job.outputs.len() > 1 || !groupings.is_empty() {

@@ -103,7 +103,7 @@ pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Res
         );
     }
     session.progress.note(&format!(
-        "going on behind {} rows of {}",
+        "continuing after {} rows of {}",
         reopened.rows.len(),
         folder.display()
     ));

@@ -202,7 +202,7 @@ fn check(
     };
     if schedule.models != models {
         return Err(Misuse(format!(
-            "{}: the schedule is of {}, and what is to run is {}{}; {next}",
+            "{}: the schedule is of {}, but the run is of {}{}; {next}",
             path.display(),
             names(&schedule.models),
             names(models),
@@ -296,7 +296,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            other.contains("is of mlp (batch 1, 1 calls), and what is to run is lenet"),
+            other.contains("is of mlp (batch 1, 1 calls), but the run is of lenet"),
             "{other}"
         );
         let kernels = check(&[model("mlp", &["dense_add"])])

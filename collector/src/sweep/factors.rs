@@ -79,7 +79,7 @@ impl SweepFile {
             return Err(toml_text.wrong(
                 at,
                 format!("`{name}` must be a list of at least one value"),
-                "list what it shall be, as in threads = [1, 2, \"max\"]",
+                "list its values, as in threads = [1, 2, \"max\"]",
             ));
         };
         let numbers = || {

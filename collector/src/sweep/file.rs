@@ -128,7 +128,7 @@ impl SweepFile {
             toml_text.wrong(
                 error.span().map_or(0, |s| s.start),
                 error.message().replace('\n', ", "),
-                "see docs/sweeps.md for what a sweep may say",
+                "see docs/sweeps.md for the keys of a sweep",
             )
         })?;
         let name = path
@@ -291,7 +291,7 @@ mod tests {
             s.toml:4: `tile` varies over no value; list values, or write "all" for those that each operator offers
             s.toml:4: `tile` is neither "all" nor a list of values; write "all", or a list such as [1, 2, 4]
             s.toml:4: `batch` takes whole numbers from 1 up; as in batch = [1, 4, 16]
-            s.toml:4: `threads` must be a list of at least one value; list what it shall be, as in threads = [1, 2, "max"]
+            s.toml:4: `threads` must be a list of at least one value; list its values, as in threads = [1, 2, "max"]
             s.toml:3: max-points = 0 leaves nothing to measure; give at least 1, or leave it out
             s.toml:6: `tile` is both varied and fixed; keep it in one of [vary] and [fix]
             s.toml:6: unknown setting `bugdet` (did you mean budget?); `opcollect --print-config` lists all
@@ -299,7 +299,7 @@ mod tests {
             s.toml:1: factors are named, but schedules = 0 leaves none to draw; set schedules to how many each operator shall get
             s.toml:1: the space metaschedule draws all factors of a schedule by TVM's rules; use space = "template" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size
             s.toml:1: the space default has one schedule, without factors; use space = "template", or remove `schedules` and the factors of the schedule
-            s.toml:1: unknown variant `tempalte`, expected one of `default`, `as-is`, `template`, `metaschedule`, `traces`, `points`; see docs/sweeps.md for what a sweep may say
+            s.toml:1: unknown variant `tempalte`, expected one of `default`, `as-is`, `template`, `metaschedule`, `traces`, `points`; see docs/sweeps.md for the keys of a sweep
             "#
         );
     }

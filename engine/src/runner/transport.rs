@@ -69,7 +69,7 @@ pub enum WorkerError {
         how: String,
     },
     /// The worker sent a line that is not a reply.
-    #[error("a worker said what cannot be understood: {line}")]
+    #[error("a worker sent a line that is not a reply: {line}")]
     Garbled {
         /// The line.
         line: String,

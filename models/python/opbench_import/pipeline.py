@@ -73,7 +73,7 @@ def bound(request: Request) -> tuple[OnnxGraph, int, reference.Reference | None]
 
 
 BUILDERS = {"transformers": transformers_models.build, "torch": torch_models.build}
-"""Sources whose models are built by PyTorch, in the shape that was asked for."""
+"""Sources whose models are built by PyTorch, in the shape requested by the user."""
 
 
 def built(request: Request) -> tuple[OnnxGraph, int, reference.Reference]:

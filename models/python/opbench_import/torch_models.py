@@ -21,7 +21,7 @@ SMALLER = "choose a smaller one"
 
 
 def build(request: Request) -> Example:
-    """The model that was asked for, with its inputs."""
+    """The model requested by the user, with its inputs."""
     torch = torch_library.load()
     torch.manual_seed(SEED)
     if request.seqlen is not None and request.architecture is None:

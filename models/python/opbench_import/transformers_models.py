@@ -41,7 +41,7 @@ LISTED = {"num_stages"}
 
 
 def build(request: Request) -> Example:
-    """The part of the model that was asked for, with its inputs."""
+    """The part of the model requested by the user, with its inputs."""
     torch = torch_library.load()
     library = torch_library.load("transformers")
     torch_library.load("transformers.models.auto")

@@ -30,7 +30,7 @@ def every(torch) -> Chosen:
 
 
 class Parts:
-    """A configuration and the part of its model that was asked for."""
+    """A configuration and the part of its model requested by the user."""
 
     def __init__(self, torch, library, config, name: str, part: str | None, chosen: Chosen) -> None:
         self.torch, self.library, self.config, self.name, self.chosen = torch, library, config, name, chosen

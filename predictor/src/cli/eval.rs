@@ -58,7 +58,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
         _ => "",
     };
     say(&format!(
-        "{}: {first}each fold is predicted by what the others teach",
+        "{}: {first}each fold is predicted by a model of the others",
         opreport::units::plural(folds as u64, "fold")
     ));
     let done = AtomicUsize::new(0);

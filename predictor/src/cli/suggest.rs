@@ -30,7 +30,7 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
     let candidates = candidates(args)?;
     let machines = machines(args, &candidates);
     let dataset = Dataset::new(&rows, &machines)?;
-    dataset.require(LEAST_SAMPLES, "choosing what to measure")?;
+    dataset.require(LEAST_SAMPLES, "choosing measurements")?;
     let machine = machine(&candidates, &dataset)?;
     let ensemble = match &args.model {
         Some(path) => {

@@ -30,7 +30,7 @@ const MATRIX: usize = 12;
 pub enum Against {
     /// The time.
     Time,
-    /// The time over the roofline's estimate: what the amount of work does not explain.
+    /// The time over the roofline's estimate: the part that the amount of work does not explain.
     Rate,
 }
 
@@ -51,7 +51,7 @@ impl Against {
         match self {
             Self::Time => "The time",
             Self::Rate => {
-                "The time over the roofline's estimate: what the amount of work does not explain"
+                "The time over the roofline's estimate: the part that the amount of work does not explain"
             }
         }
     }

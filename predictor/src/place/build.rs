@@ -62,7 +62,7 @@ impl Measured {
         Ok(Measured { times_ns })
     }
 
-    /// The least time of a workload on a kind of device, ns.
+    /// The shortest time of a workload on a kind of device, ns.
     pub fn time_ns(&self, workload: &str, kind: DeviceKind, wanted: u64) -> Option<f64> {
         let key = (workload.to_owned(), kind, threads(kind, wanted));
         self.times_ns.get(&key).copied()

@@ -209,7 +209,7 @@ fn links(devices: &[Device], table: &Table, file: &str) -> Result<Vec<Vec<Link>>
         let found = named.iter().find(|(x, y, _)| is(*x, *y));
         found.map(|(_, _, link)| *link).ok_or_else(|| {
             query(format!(
-                "what a transfer between {} and {} takes is not known: add a [[link]] to {file} (--table FILE)",
+                "the cost of a transfer between {} and {} is not known: add a [[link]] to {file} (--table FILE)",
                 a.name, b.name
             ))
         })

@@ -1,7 +1,7 @@
 //! The optimum: branch and bound over the devices of the jobs, the largest first, with a limit of time.
 //!
 //! The bound of a branch is the larger of two loads: the largest load of a device so far, and the mean load if every
-//! other job took its least time. If the limit ends the search, the bound is that of the linear programme in which jobs
+//! other job took its shortest time. If the limit ends the search, the bound is that of the linear programme in which jobs
 //! may be divided ([`good_lp`]). Transfers and shared devices only add to it.
 
 use std::time::{Duration, Instant};

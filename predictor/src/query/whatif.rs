@@ -12,7 +12,7 @@ use crate::model::trained::Trained;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "an object with op, input and what else the operator needs"
+    expecting = "an object with op, input and the operator's other attributes"
 )]
 pub struct WhatIf {
     /// Kind of the operator.

@@ -44,7 +44,7 @@ pub fn inside_models(rows: &[Row]) -> Vec<Row> {
     rows.iter().filter(fits).map(inside).collect()
 }
 
-/// The same rows with the least time that was measured, inside the model or alone.
+/// The same rows with the shortest time that was measured, inside the model or alone.
 pub fn undisturbed(inside: &[Row]) -> Vec<Row> {
     let least = |row: &Row| Row {
         time_median_ns: match (row.time_median_ns, row.time_min_ns) {

@@ -38,7 +38,7 @@ pub struct Outcome {
     pub predicted_ns: f64,
     /// Predicted speedup over one call after another on all threads.
     pub speedup: f64,
-    /// The same by each call's least time. Interference slows loops on several threads most, which looks like a gain of fewer.
+    /// The same by each call's shortest time. Interference slows loops on several threads most, which looks like a gain of fewer.
     pub undisturbed_speedup: f64,
     /// The stages.
     #[serde(skip)]
@@ -58,7 +58,7 @@ pub struct Scheduled {
     pub bound_ns: f64,
 }
 
-/// Schedules the models in every way. `undisturbed` has the same calls with their least times.
+/// Schedules the models in every way. `undisturbed` has the same calls with their shortest times.
 pub fn schedule(problem: &Problem, undisturbed: &Problem, limit: Duration) -> Scheduled {
     let deadline = Instant::now() + limit;
     let sequential = simple::sequential(problem);

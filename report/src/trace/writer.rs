@@ -94,7 +94,7 @@ pub struct TrackState {
     parent: Option<u64>,
     /// Texts already sent on this track, by their kind.
     interned: [Texts; 3],
-    /// The text that was asked for last, by kind or argument, with its number: slices in a row are often alike.
+    /// The text that was requested last, by kind or argument, with its number: slices in a row are often alike.
     latest: Vec<(String, u64)>,
     /// Keys already sent on this track.
     keys: Vec<bool>,

@@ -110,7 +110,7 @@ pub(super) fn read_layers(folder: &Folder, report: &mut Report) -> Option<Layers
     ] {
         if count == 0 {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let text = format!("{what}; what layers took is not known in full");
+            let text = format!("{what}; the layers' times are incomplete");
             report.add(Severity::Loss, "layers_empty", name, 1, text);
         }
     }

@@ -28,7 +28,7 @@ pub(crate) const TRACKER_MAGIC: i32 = 0x2F271;
 
 /// The peer at an address is not a server of TVM's RPC, or not of this key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("what answers at {address} is no server of the key {key}: {reason}")]
+#[error("the peer at {address} is not a server of the key {key}: {reason}")]
 pub struct NoServer {
     address: String,
     key: String,

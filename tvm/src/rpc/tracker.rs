@@ -41,7 +41,7 @@ pub enum TrackerError {
         reason: std::io::Error,
     },
     /// Something else answers.
-    #[error("what answers at {address} is no TVM tracker: {what}")]
+    #[error("the peer at {address} is not a TVM tracker: {what}")]
     Stranger {
         /// Host and port.
         address: String,

@@ -129,7 +129,7 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
     ));
     if model.calibration.is_none() && model.simulation.is_none() {
         text.push_str(
-            "what bounds an operator is not known: `opcollect doctor --calibrate` measures the machine's peak and bandwidths\n",
+            "the operators' limits are not known: `opcollect doctor --calibrate` measures the machine's peak and bandwidths\n",
         );
     }
     text
@@ -143,7 +143,7 @@ fn untimed_text(table: &Summary) -> String {
         .map(|line| line.count)
         .sum();
     format!(
-        "the total is the device's alone; what runs on the CPU side has no time: {}, and the rest of operators done in part\n",
+        "the total is the device's alone; work on the CPU side has no time: {}, and the rest of operators done in part\n",
         units::plural(calls, "call")
     )
 }
@@ -151,7 +151,7 @@ fn untimed_text(table: &Summary) -> String {
 fn memory_text(memory: &Memory) -> String {
     let bytes = |bytes: u64| units::bytes(bytes as f64);
     format!(
-        "\nmemory: weights {}, inputs {}, activations {} at the peak, workspace {} (what the virtual machine holds beyond)\n",
+        "\nmemory: weights {}, inputs {}, activations {} at the peak, workspace {} (further storage of the virtual machine)\n",
         bytes(memory.weights_bytes),
         bytes(memory.inputs_bytes),
         bytes(memory.activations_bytes),

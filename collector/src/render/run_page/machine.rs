@@ -40,9 +40,9 @@ pub(super) fn noise(run: &RunOverview) -> Section {
             rows.into_iter().flatten().collect(),
         );
     section = match run.findings.len() {
-        0 => section.says("No row is beyond what physics allows."),
+        0 => section.says("No row is physically impossible."),
         n => section.says(format!(
-            "{} beyond what physics allows: {}.",
+            "{} physically impossible: {}.",
             units::plural(n as u64, "row"),
             run.findings
                 .iter()

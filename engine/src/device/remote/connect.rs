@@ -92,7 +92,7 @@ pub fn connect_once(
             })?;
             let own = format!("{}:{}", found.host, found.port);
             let others = queues.get(key).map_or(0, |queue| queue.servers.len());
-            // A server that was asked for and is not greeted offers itself again after some seconds.
+            // A server that was requested and is not greeted offers itself again after some seconds.
             anyhow::ensure!(
                 !avoid.contains(&own) || avoid.len() >= others,
                 "{own} answers wrongly, and no other server of {key} came free"

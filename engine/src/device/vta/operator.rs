@@ -252,7 +252,7 @@ impl Offload {
                 .any(|read| gone.any(|b| b.writes[0].buffer == read.buffer))
         };
         if rest.iter().any(reads_earlier) {
-            return Err("a later statement reads what VTA keeps to itself".to_owned());
+            return Err("a later statement reads a value that stays inside VTA".to_owned());
         }
         self.rest = Some(Rest {
             statements: done + 1,

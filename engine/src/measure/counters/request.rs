@@ -55,7 +55,7 @@ impl CounterRequest {
         let alone = |text: &str| {
             CounterError::new(
                 format!("`{text}`"),
-                "stands alone or not at all",
+                "cannot be combined with others",
                 "give auto, none, or a list of sources and events",
             )
         };
@@ -118,8 +118,8 @@ impl CounterRequest {
             return Ok(());
         };
         let where_it_counts = match other.side() {
-            Side::Host => "it counts what threads of this machine do",
-            Side::Device => "it counts what a GPU does",
+            Side::Host => "it counts work of this machine's threads",
+            Side::Device => "it counts work of a GPU",
         };
         let fit = SOURCES.iter().filter(|kind| kind.side() == side);
         let fit: Vec<&str> = fit.map(|kind| kind.name()).collect();
@@ -186,7 +186,7 @@ impl FromStr for CounterItem {
         if event.is_some_and(str::is_empty) {
             return Err(CounterError::new(
                 format!("`{text}`"),
-                "there is no event behind the colon",
+                "there is no event after the colon",
                 format!("give {name} alone for its usual events"),
             ));
         }
@@ -255,11 +255,11 @@ mod tests {
         for (texts, error) in [
             (
                 &["auto", "perf"][..],
-                "`auto`: stands alone or not at all; give auto, none, or a list of sources and events",
+                "`auto`: cannot be combined with others; give auto, none, or a list of sources and events",
             ),
             (
                 &["perf:"],
-                "`perf:`: there is no event behind the colon; give perf alone for its usual events",
+                "`perf:`: there is no event after the colon; give perf alone for its usual events",
             ),
         ] {
             assert_eq!(parsed(texts).unwrap_err(), error);

@@ -97,7 +97,7 @@ fn model(
         ("DMA clock (MHz)", Some(profile.dma_mhz)),
         ("Total (us)", Some(found.total_ns as f64 / 1000.0)),
         (
-            "FPS (runs of what was profiled in a second)",
+            "FPS (profiled runs per second)",
             (seconds > 0.0).then(|| 1.0 / seconds),
         ),
     ];

@@ -102,7 +102,7 @@ impl Account {
                 "commands_lost",
                 self.gone,
                 format!(
-                    "{} of which neither a node nor details that can be read are left",
+                    "{} without a readable node or details",
                     commands(self.gone)
                 ),
             ),
