@@ -40,9 +40,9 @@ pub(super) fn noise(run: &RunOverview) -> Section {
             rows.into_iter().flatten().collect(),
         );
     section = match run.findings.len() {
-        0 => section.says("No row is physically impossible."),
+        0 => section.says("No row is impossible by physics."),
         n => section.says(format!(
-            "{} physically impossible: {}.",
+            "{} impossible by physics: {}.",
             units::plural(n as u64, "row"),
             run.findings
                 .iter()

@@ -102,7 +102,7 @@ impl Account {
                 "commands_lost",
                 self.gone,
                 format!(
-                    "{} without a readable node or details",
+                    "the nodes and details of {} are lost",
                     commands(self.gone)
                 ),
             ),
