@@ -151,7 +151,7 @@ def float_onnx() -> None:
 
 
 def all_stablehlo() -> None:
-    """What JAX lowers the same functions to."""
+    """JAX's lowering of the same functions."""
     jax = extras.load("stablehlo", "jax", "")
     x = np.zeros((8, ROWS), np.float32)
     for name, function in (

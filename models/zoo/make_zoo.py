@@ -97,7 +97,7 @@ def parameter_count(definition, model):
 
 
 def check_registry(definition, entry, facts):
-    """The registry must say what the graph is."""
+    """The registry must describe the graph."""
     origin = entry["origin"]
     expected = {
         "file": f"zoo/{definition.name}.onnx",

@@ -28,7 +28,7 @@ def read_rows(path):
         rows = pandas.read_parquet(path).astype(object)
         rows = rows.where(rows.notna(), "").astype(str).to_dict("records")
     else:
-        # Schedule traces are longer than what the csv module takes for sane.
+        # Schedule traces are longer than the default limit of the csv module.
         csv.field_size_limit(1 << 30)
         with open(path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

@@ -35,7 +35,7 @@ extra_folder() { echo "$venv/$1"; }
 
 extra_requirements() { echo "$root/scripts/requirements-$1.txt"; }
 
-# What runs models in libtorch is built with the extra, and by nothing else.
+# The program that runs models in libtorch is built only with the extra.
 torch_program=$(extra_folder torch)/bin/optorch
 
 torch_program_is_ready() {

@@ -14,7 +14,7 @@ def member(number: int, name: str, mode: int, data: bytes) -> bytes:
 
 
 def archive(folder: str) -> bytes:
-    """All of a folder, folders before what is in them."""
+    """All of a folder, folders before their contents."""
     members = []
     for path, folders, files in os.walk(folder):
         folders.sort()

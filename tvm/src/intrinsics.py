@@ -44,7 +44,7 @@ def swapped(description):
     (product,) = [node for node in graph["nodes"] if node["type"] == "prim.Mul"]
     factors = product["data"]
     factors["a"], factors["b"] = factors["b"], factors["a"]
-    # Blocks list what they read in the order in which it occurs: the sum, then the factors.
+    # Blocks list their reads in the order of occurrence: the sum, then the factors.
     for node in graph["nodes"]:
         if node["type"].endswith("SBlock"):
             reads = graph["nodes"][node["data"]["reads"]]["data"]

@@ -101,7 +101,7 @@ class Attention:
         return e.emit("Mul", [e.emit("Tanh", [e.emit("Div", [scores, bound])]), bound])
 
     def bias(self) -> tuple[str, str]:
-        """What is added to the scores, and which rows of it are masked whole; empty where there is none."""
+        """The term added to the scores, and the rows of it that are masked whole; empty if there is none."""
         e = self.e
         known = self.known_bias()
         name = "" if known is None else e.constant(known, self.dtype)
@@ -117,7 +117,7 @@ class Attention:
         return name, e.constant(rows, "bool") if rows.any() else ""
 
     def known_bias(self) -> np.ndarray | None:
-        """What follows from attributes and a constant mask."""
+        """The part that follows from attributes and a constant mask."""
         e = self.e
         parts = []
         if self.bounded() and not self.lengths:
@@ -150,7 +150,7 @@ class Attention:
         return seen
 
     def computed_bias(self) -> list[str]:
-        """What depends on a mask or on lengths that the model computes."""
+        """The part that depends on a mask or on lengths that the model computes."""
         e = self.e
         parts = []
         if e.input(3) and e.graph.value(e.input(3)) is None:
@@ -178,7 +178,7 @@ class Attention:
         return [self.hidden(bound) for bound in bounds]
 
     def computed_mask(self, mask: str) -> str:
-        """A mask as what is added; keys behind its end are hidden."""
+        """A mask as an addend; keys after its end are hidden."""
         e = self.e
         shape = e.graph.shape(mask)
         if shape is None:

@@ -81,7 +81,7 @@ def shown_dims(dims: list) -> str:
 
 
 def learn(symbols: dict[str, int], name: str, declared: list, bound: list) -> None:
-    """Notes what each symbol of an input stands for; the same symbol must mean the same number everywhere."""
+    """Records the meaning of each symbol of an input; the same symbol must mean the same number everywhere."""
     for symbol, number in zip(declared, bound):
         if isinstance(symbol, str) and symbols.setdefault(symbol, number) != number:
             raise bad_shape(
@@ -101,7 +101,7 @@ def bind_weights(graph: OnnxGraph, symbols: dict[str, int]) -> None:
 
 
 def dimension_kind(dim: int | str | None, axis: int, rank: int) -> str:
-    """What an input dimension stands for: fixed, batch, sequence or unknown."""
+    """The meaning of an input dimension: fixed, batch, sequence or unknown."""
     if isinstance(dim, int):
         return "fixed"
     text = (dim or "").lower()
@@ -117,7 +117,7 @@ def dimension_kind(dim: int | str | None, axis: int, rank: int) -> str:
 
 
 def apply_override(name: str, spec, override) -> None:
-    """Replaces the shape (and type) of one input by what the user gave."""
+    """Replaces the shape (and type) of one input by the user's."""
     if spec.dims and len(override.shape) != len(spec.dims):
         shown = shown_dims(spec.dims)
         raise bad_shape(

@@ -44,7 +44,7 @@ def result_type(e: Emitter) -> str:
 
 
 def spread(e: Emitter, place: int) -> str | None:
-    """An input with a value for each block, repeated for each element; None where the node has no blocks."""
+    """An input with a value for each block, repeated for each element; None if the node has no blocks."""
     size = e.options.get("block_size", 0)
     if not size:
         return None

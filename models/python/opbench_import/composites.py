@@ -132,7 +132,7 @@ def contains(long: dict, short: dict) -> bool:
 
 
 OUTSIDE = -1
-"""Reader of what is no operator's argument: a result of the model, a part of a tuple."""
+"""Reader of values other than an operator's arguments: a result of the model, a part of a tuple."""
 
 
 def readers_of(found: list[Operator], main: relax.Function) -> dict[relax.Var, set[int]]:
@@ -150,7 +150,7 @@ def readers_of(found: list[Operator], main: relax.Function) -> dict[relax.Var, s
 
 
 def occurrence(found: list[Operator], readers: dict, names: list[str], first: int) -> list[int] | None:
-    """The positions of a sequence that begins at ``first``; None where it does not occur."""
+    """The positions of a sequence that begins at ``first``; None if it does not occur."""
 
     def extend(members: list[int]) -> list[int] | None:
         if len(members) == len(names):

@@ -21,11 +21,11 @@ OPERATORS = ("If", "Loop", "Scan")
 
 
 Evaluate = Callable[[onnx.NodeProto], list[Param] | None]
-"""What a node over given tensors comes to; None where it has to run."""
+"""The result of a node over given tensors; None if it has to run."""
 
 
 def resolve(graph: OnnxGraph, node: onnx.NodeProto, evaluate: Evaluate) -> list[onnx.NodeProto] | None:
-    """The nodes that control flow amounts to; None while what it depends on is not known."""
+    """The nodes that replace control flow; None while a value that it depends on is not known."""
     if node.op_type == "If":
         return taken_branch(graph, node)
     if node.op_type == "Loop":
@@ -47,7 +47,7 @@ def taken_branch(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto]
 
 
 def unrolled(graph: OnnxGraph, node: onnx.NodeProto, evaluate: Evaluate) -> list[onnx.NodeProto] | None:
-    """The steps of a Loop whose number or condition follows from what is known."""
+    """The steps of a Loop whose number or condition is known."""
     count = graph.value(node.input[0]) if node.input[0] else np.array(LONGEST + 1)
     goes_on = graph.value(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
     if count is None or goes_on is None:

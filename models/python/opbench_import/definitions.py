@@ -23,7 +23,7 @@ DEEPEST = 4
 
 
 def inline(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with such operators replaced by their definitions; what cannot be replaced stays."""
+    """The model with such operators replaced by their definitions; others stay."""
     for _ in range(DEEPEST):
         wanted = sorted({(n.domain, n.op_type) for n in model.graph.node if is_inlined(model, n)})
         if not wanted:
@@ -31,7 +31,7 @@ def inline(model: onnx.ModelProto) -> onnx.ModelProto:
         try:
             model = replaced(model, wanted)
         except RuntimeError:
-            # The inliner cannot take every form with omitted inputs apart; what is left is refused by name later.
+            # The inliner does not support every form with omitted inputs; the remaining ones are refused by name later.
             break
     return model
 
@@ -74,7 +74,7 @@ def is_inlined(model: onnx.ModelProto, node: onnx.NodeProto) -> bool:
 
 
 def schema_of(model: onnx.ModelProto, node: onnx.NodeProto) -> onnx.defs.OpSchema:
-    """What ONNX says of a node's operator in the model's operator set."""
+    """ONNX's definition of a node's operator in the model's operator set."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = next((o.version for o in model.opset_import if o.domain in (node.domain, domain)), 1)
     return onnx.defs.get_schema(node.op_type, version, domain)

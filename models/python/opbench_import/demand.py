@@ -25,7 +25,7 @@ class Demand:
             self.add(block)
 
     def add(self, block) -> None:
-        """Passes what is needed of a block's results on to what it reads; its consumers were added before."""
+        """Passes the required part of a block's results on to its inputs; its consumers were added before."""
         extents = {v.var: n for v, n in zip(block.iter_vars, block_facts.extents(block))}
         needed: dict = {}
         for region in block.writes:
@@ -47,7 +47,7 @@ class Demand:
             self.buffers[region.source] = [min(size, a + b) for size, a, b in zip(shape, known, own)]
 
     def arithmetic(self, block) -> int:
-        """Operations of a block on what is needed of it."""
+        """Operations of a block for the required part of its results."""
         return round(block_facts.arithmetic(block) * self.shares[hash(block)])
 
     def elements(self, argument) -> int:
@@ -56,7 +56,7 @@ class Demand:
 
 
 def axis_of(part, extents: dict):
-    """The axis that alone indexes a dimension, one element at a time; None if there is no such."""
+    """The axis that alone indexes a dimension, one element at a time; None if there is no such axis."""
     axes = [v for v in tensor_ir.variables(part.min) if v in extents]
     alone = len(axes) == 1 and isinstance(part.extent, tvm.tirx.IntImm) and int(part.extent) == 1
     return axes[0] if alone else None

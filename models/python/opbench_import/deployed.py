@@ -57,7 +57,7 @@ def module_to_onnx(request: Request, example: Example) -> dict:
 
 
 def graph_to_onnx(request: Request, graph: OnnxGraph, batch: int, refs: reference.Reference | None) -> dict:
-    """Writes a graph for ONNX Runtime, with its own outputs where the model came with none; the answer's facts."""
+    """Writes a graph for ONNX Runtime, with its own outputs if the model came without; returns the answer's facts."""
     graph.infer()
     hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
     proto = user_model(request, graph, np.random.default_rng(SEED))
@@ -105,7 +105,7 @@ def set_shapes(model: onnx.ModelProto, graph: OnnxGraph) -> None:
         spec = graph.inputs.get(info.name)
         if spec is not None:
             info.CopyFrom(value_info(info.name, spec.shape, spec.dtype))
-    # What is declared of other values can be of other shapes.
+    # Declarations of other values can have other shapes.
     del model.graph.value_info[:]
     for info in model.graph.output:
         info.type.tensor_type.ClearField("shape")
@@ -123,7 +123,7 @@ def save(request: Request, proto: onnx.ModelProto) -> None:
 
 
 def computed_by_onnx_runtime(request: Request, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What ONNX Runtime computes with the file that was written."""
+    """The outputs of ONNX Runtime for the written file."""
     onnxruntime = extras.pinned("onnxruntime", "dev")
     options = onnxruntime.SessionOptions()
     # Threads that wait for each other spin, which on a busy machine takes longer than they save.
@@ -153,13 +153,13 @@ def keep_test_data(request: Request, refs: reference.Reference) -> None:
 
 
 def tolerance(proto: onnx.ModelProto, refs: reference.Reference) -> float:
-    """What outputs may differ by, of the largest, by the types of weights and outputs."""
+    """Tolerance of the outputs, relative to the largest, by the types of weights and outputs."""
     weights = {dtype_name(tensor.data_type) for tensor in proto.graph.initializer if len(tensor.dims) > 1}
     return reference.relative_tolerance(weights | {value.dtype.name for value in refs.outputs})
 
 
 def finish(request: Request, batch: int, name: str, refs: reference.Reference, rtol: float) -> dict:
-    """Writes the tensors and, last, what there is; the answer's facts."""
+    """Writes the tensors and, last, their list; returns the answer's facts."""
     file = write.TensorFile(f"{request.out}/tensors.bin")
     inputs = [{"name": name, **described(file, value)} for name, value in refs.inputs.items()]
     outputs = [{"name": f"output_{i}", **described(file, value)} for i, value in enumerate(refs.outputs)]

@@ -22,7 +22,7 @@ class Emitter:
         self.label = node.name or next(o for o in node.output if o)
 
     def input(self, index: int) -> str:
-        """The name of an input; empty where the node has none."""
+        """The name of an input; empty if the node has none."""
         return self.node.input[index] if index < len(self.node.input) else ""
 
     def emit(self, op: str, inputs: list[str], **options: object) -> str:

@@ -22,7 +22,7 @@ KINDS = (
 
 
 class ImportFailure(Exception):
-    """A model that cannot be imported, with the reason and what to do about it."""
+    """A model that cannot be imported, with the reason and the remedy."""
 
     def __init__(self, kind: str, message: str, **fields: object) -> None:
         if kind not in KINDS:

@@ -24,7 +24,7 @@ WHOLE_SUMS = "opbench.whole_sums"
 """Name of a Cast of sums that are whole numbers: no check for infinities is needed."""
 
 SEED = 20_231_108
-"""Of generators that name none."""
+"""The seed of generators that name none."""
 
 
 def expand(graph: OnnxGraph) -> None:
@@ -43,7 +43,7 @@ def expand(graph: OnnxGraph) -> None:
 
 
 def rule_of(node: onnx.NodeProto) -> Callable[[Emitter], list[onnx.NodeProto] | None] | None:
-    """What replaces a node."""
+    """The nodes that replace a node."""
     own = vendor.RULES.get(node.op_type) if node.domain == vendor.DOMAIN else None
     return own or RULES.get(node.op_type)
 

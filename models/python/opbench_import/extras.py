@@ -14,7 +14,7 @@ def load(extra: str, name: str, cost: str) -> ModuleType:
     """A module of an extra; raises ``ImportFailure`` (missing_extra) where it is not installed."""
     folder = os.path.join(sys.prefix, extra)
     if os.path.isdir(folder) and folder not in sys.path:
-        # Behind the pinned packages, so that none of them is replaced.
+        # After the pinned packages, so that none of them is replaced.
         sys.path.append(folder)
     try:
         return importlib.import_module(name)

@@ -32,7 +32,7 @@ def begun_at_infinity(block: SBlock) -> SBlock:
 
 
 def begun(block: SBlock):
-    """The beginning that an extreme should have; None for other blocks, and where it has it."""
+    """The initial value that an extreme should have; None for other blocks, and if it has it."""
     starts = [] if block.init is None else list(tensor_ir.stores(block.init))
     if not starts or infinity(starts[-1].value) is None:
         return None
@@ -46,14 +46,14 @@ def begun(block: SBlock):
 
 
 def least(dtype: str):
-    """The least value of a type: minus infinity where it has one."""
+    """The smallest value of a type: minus infinity if it has one."""
     number = tirx.min_value(dtype)
     stands_for = infinity(number)
     return number if stands_for is None else stands_for
 
 
 def infinity(value):
-    """The infinity for which the largest or smallest number of a type stands; None for other values."""
+    """The infinity that the largest or smallest number of a type replaces; None for other values."""
     if not isinstance(value, tirx.FloatImm):
         return None
     dtype = value.ty.dtype

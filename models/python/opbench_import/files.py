@@ -14,7 +14,7 @@ from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 from .errors import ImportFailure
 
 LARGEST_MESSAGE = (2 << 30) - 1
-"""What a protobuf message can hold: an ONNX file, a tensor of expected results."""
+"""The kinds of protobuf message: an ONNX file, a tensor of expected results."""
 
 
 def require_regular(path: str, largest: int | None = None, kind: str = "an ONNX file") -> int:

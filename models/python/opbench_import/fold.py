@@ -66,7 +66,7 @@ def fold_once(graph: OnnxGraph) -> bool:
 
 PRODUCTS = ("Conv", "MatMul", "Gemm")
 MOVES = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""What changes the order of numbers alone."""
+"""Operators that only change the order of numbers."""
 
 
 def operands_of_integer_products(graph: OnnxGraph) -> set[str]:
@@ -132,7 +132,7 @@ def fold_shape(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
 
 
 def fold_dequantised(graph: OnnxGraph, node: onnx.NodeProto, params: list[Param]) -> list[Param] | None:
-    """What given bytes stand for; ONNX's reference implementation knows few of the types."""
+    """The values of given bytes; ONNX's reference implementation supports few of the types."""
     value, scale = (p.value for p in params[:2])
     zero = params[2].value if len(params) > 2 else np.zeros((), value.dtype)
     if max(scale.ndim, zero.ndim) > 1 or (graph.dtype(node.output[0]) or "float32") != "float32":

@@ -60,7 +60,7 @@ def arguments(name: str, function: tirx.PrimFunc) -> tuple[list, int]:
 
 
 def marked(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with the blocks of its tensor functions marked by what they compute."""
+    """The module with the blocks of its tensor functions marked by their computation."""
     module = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     for variable, function in list(module.functions_items()):
         if isinstance(function, tirx.PrimFunc):
@@ -78,7 +78,7 @@ def mark(block):
 
 
 def kind(block) -> str:
-    """The operator that a block is most like: a contraction by the rank of what it reads, a reduction, or its own name."""
+    """The operator that a block resembles most: a contraction by the rank of its inputs, a reduction, or its own name."""
     reduces = any(var.iter_type == tirx.IterVar.CommReduce for var in block.iter_vars)
     if not reduces:
         return block.name_hint.removeprefix("T_")

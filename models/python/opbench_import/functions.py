@@ -34,7 +34,7 @@ def gelu(data: te.Tensor) -> te.Tensor:
 
 
 def leaky_relu(data: te.Tensor, slope: float) -> te.Tensor:
-    """max(x, 0) + slope * min(x, 0): a choice between two loads is no vector instruction to TVM."""
+    """max(x, 0) + slope * min(x, 0): TVM has no vector instruction for a choice between two loads."""
     zero = tirx.const(0.0, data.dtype)
     factor = tirx.const(slope, data.dtype)
     return te.compute(
@@ -65,7 +65,7 @@ UNARY: dict[str, Callable[[te.Tensor], te.Tensor]] = {
 
 
 def expression(call: relax.Call) -> Callable[[te.Tensor], te.Tensor] | None:
-    """The polynomial form of an operator; None where TVM's rule stays."""
+    """The polynomial form of an operator; None if TVM's rule stays."""
     if str(call.args[0].ty.dtype.dtype) != "float32":
         return None
     if call.op.name == "relax.nn.softmax":

@@ -40,7 +40,7 @@ def moved(call: relax.Call, value: np.ndarray) -> np.ndarray:
 
 
 def moved_axis(call: relax.Call, axis: int) -> int | None:
-    """Where an axis lies behind a change of order or shape; None if it was taken apart."""
+    """The position of an axis after a change of order or shape; None if it was split."""
     before, after = shape_of(call.args[0]), shape_of(call)
     axis %= len(before)
     if op_name(call) == "relax.permute_dims":
@@ -79,7 +79,7 @@ class Lifter(Rebuilder):
         return super().call(call, [self.lifted(a) for a in args])
 
     def behind(self, call: relax.Call, source: tuple) -> relax.Expr | None:
-        """The dequantisation of the moved weight; None if its scales run along an axis that is taken apart."""
+        """The dequantisation of the moved weight; None if its scales run along a split axis."""
         value, scale, zero, axis = source
         place = 0 if constant_value(scale).size == 1 else moved_axis(call, axis)
         if place is None:
@@ -90,14 +90,14 @@ class Lifter(Rebuilder):
         return made
 
     def folded(self, name: str, call: relax.Call, values: list[np.ndarray]) -> np.ndarray | None:
-        """The value of a call over constants; None for those that stay."""
+        """The value of a call over constants; None for calls that stay."""
         if name in MOVES:
             return np.ascontiguousarray(moved(call, values[0]))
         if name in PAIRWISE:
             return PAIRWISE[name](*values).astype(values[0].dtype)
         if name == "relax.astype":
             return values[0].astype(str(call.ty.dtype.dtype))
-        # Weights of eight bits stay what they are: products with them are integer products.
+        # Weights of eight bits are left unchanged: products with them are integer products.
         if name == "relax.dequantize" and (values[0].dtype.itemsize > 1 or values[0].ndim < 2):
             return dequantized(*values, axis=int(call.attrs.axis))
         return None
@@ -118,6 +118,6 @@ class Lifter(Rebuilder):
 
 
 def lift(module: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, Param]]:
-    """The module with its weights as parameters behind its inputs, and their values."""
+    """The module with its weights as parameters after its inputs, and their values."""
     lifter = Lifter(module)
     return lifter.rebuild(), lifter.weights

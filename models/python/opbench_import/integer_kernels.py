@@ -18,7 +18,7 @@ DOT = 4
 RUN = 16
 """Output channels side by side: the lanes of the widest registers."""
 SIGN = 128
-"""What makes a signed byte an unsigned one."""
+"""The number that makes a signed byte an unsigned one."""
 
 
 def packed_weight(weight: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ def padding(zero: tirx.Expr, dtype: str) -> tirx.Expr:
 
 
 def runs(data: te.Tensor, before: list[int], after: list[int], zero) -> te.Tensor:
-    """Data [N, C, S...] as unsigned [N, C/4, S..., 4], padded with what stands for zero (``zero``, of the data's type)."""
+    """Data [N, C, S...] as unsigned [N, C/4, S..., 4], padded with the zero point (``zero``, of the data's type)."""
     batch, channels, *spatial = data.shape
     extents = [int(s) + b + a for s, b, a in zip(spatial, before, after)]
     dtype = str(data.dtype)
@@ -95,7 +95,7 @@ def dense(data: te.Tensor, weight: te.Tensor, width: int) -> te.Tensor:
     def operand(axes):
         *row, block, lane = axes
         value = unsigned(data[(*row, block * DOT + lane)], dtype)
-        # What is beyond the depth meets zeros of the weight.
+        # Data beyond the depth meet zeros of the weight.
         return value if int(depth) % DOT == 0 else tirx.if_then_else(block * DOT + lane < depth, value, tirx.const(0, "uint8"))
 
     names = [f"i{n}" for n in range(len(rows))]
@@ -182,7 +182,7 @@ def requantized(
 
 
 def dequantized(data: te.Tensor, correction: te.Tensor, factor: te.Tensor, axis: int) -> te.Tensor:
-    """``(data + correction) * factor``: what sums of products stand for."""
+    """``(data + correction) * factor``: the values of sums of products."""
 
     def body(axes):
         return (data[tuple(axes)] + along(correction, axes, axis)).astype("float32") * along(factor, axes, axis)

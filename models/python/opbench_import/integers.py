@@ -31,7 +31,7 @@ LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
 
 @dataclass
 class Data:
-    """Bytes and what they stand for: ``scale * (value - zero)``; the zero point may be computed at run time."""
+    """Bytes and their values: ``scale * (value - zero)``; the zero point may be computed at run time."""
 
     value: relax.Expr
     scale: float
@@ -60,7 +60,7 @@ class Product:
 
 @dataclass
 class Tail:
-    """What follows a product up to its quantisation."""
+    """The operators between a product and its quantisation."""
 
     product: Product
     bias: np.ndarray
@@ -118,7 +118,7 @@ class Recogniser(Rebuilder):
         return constant_value(expr)
 
     def data(self, expr: relax.Expr) -> Data | None:
-        """Bytes behind a dequantisation of whole tensors."""
+        """Bytes before a dequantisation of whole tensors."""
         call = self.defined(expr)
         if op_name(call) in MOVES:
             inner = self.data(call.args[0])
@@ -134,7 +134,7 @@ class Recogniser(Rebuilder):
         return Data(call.args[0], float(scale.reshape(())), int(zero.reshape(-1)[0])) if zero.size == 1 else None
 
     def weight(self, expr: relax.Expr, out_axis: int) -> Weight | None:
-        """A given weight of bytes behind a dequantisation, its output channels first."""
+        """A given weight of bytes before a dequantisation, its output channels first."""
         call, turned = self.defined(expr), False
         if op_name(call) == "relax.permute_dims" and len(shape_of(call)) == 2:
             call, turned = self.defined(call.args[0]), True
@@ -168,7 +168,7 @@ class Recogniser(Rebuilder):
         return Product(call, data, weight) if data is not None and weight is not None else None
 
     def tail(self, expr: relax.Expr) -> Tail | None:
-        """The product behind a bias and a rectifier, if nothing else reads them."""
+        """The product before a bias and a rectifier, if nothing else reads them."""
         call = self.defined(expr, once=True)
         name = op_name(call)
         if name in ("relax.nn.relu", "relax.clip"):
@@ -343,7 +343,7 @@ def ratio(steps, scale: float) -> np.ndarray:
 
 
 def is_plain(product: Product) -> bool:
-    """Whether dot products of bytes are no use: channels in groups share no data, and some weights are wider."""
+    """Whether dot products of bytes are useless: channels in groups share no data, and some weights are wider."""
     grouped = op_name(product.call) != MATMUL and int(product.call.attrs.groups) > 1
     return grouped or product.weight.value.dtype != np.int8
 
@@ -359,7 +359,7 @@ def weight_sums(product: Product) -> np.ndarray:
 
 
 def correction(product: Product) -> np.ndarray:
-    """What the zero point of the data, and the 128 that made them unsigned, have added to each sum."""
+    """The terms that the zero point of the data, and the 128 that made them unsigned, have added to each sum."""
     if is_plain(product):
         return np.zeros(1, np.int32)
     lift = SIGN if dtype_of(product.data.value) == "int8" else 0
@@ -367,7 +367,7 @@ def correction(product: Product) -> np.ndarray:
 
 
 def facts(kind: str, product: Product, options: dict | None, out: int, inner: int) -> dict:
-    """What graph.json says of the product; what fills up a run of the reduction is not counted."""
+    """The product's entry in graph.json; elements that fill up a run of the reduction are not counted."""
     plain = is_plain(product)
     short = {} if plain or inner >= integer_kernels.DOT else {"ki" if options is None else "ri": inner}
     if options is None:

@@ -46,7 +46,7 @@ def products(left: tirx.Expr, right: tirx.Expr, axes: list) -> tirx.Expr:
 
 
 def cropped(result: te.Tensor, axis: int, extent: int) -> te.Tensor:
-    """``result`` without the padding behind ``extent`` on one axis; a block of its own only if there is some."""
+    """``result`` without the padding after ``extent`` on one axis; a block of its own only if there is some."""
     if int(result.shape[axis]) == extent:
         return result
     shape = [extent if i == axis else d for i, d in enumerate(result.shape)]

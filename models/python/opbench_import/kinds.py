@@ -88,7 +88,7 @@ OTHER = (
 )
 
 OWN_KERNELS = ("global_avg_pool", "lrn")
-"""Kernels of this package that several operators of Relax, or none, stand for: named by their kind."""
+"""Kernels of this package that represent several operators of Relax, or none: named by their kind."""
 
 # Smaller is stronger: the anchor of a fused function is its strongest operator.
 RANKS = (

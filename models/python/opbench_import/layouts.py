@@ -38,7 +38,7 @@ ELEMENTWISE = frozenset(
 
 
 def first_order(rank: int) -> list[int]:
-    """Axes that put the last one behind the first."""
+    """Axes that put the last one after the first."""
     return [0, rank - 1, *range(1, rank - 1)]
 
 

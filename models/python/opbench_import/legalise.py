@@ -25,7 +25,7 @@ OUT_ELEMWISE_FUSABLE = 4
 
 
 def plain(value: object) -> object:
-    """An attribute as JSON; None for kinds that say nothing about the computation."""
+    """An attribute as JSON; None for kinds without effect on the computation."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if hasattr(value, "value") and isinstance(value.value, int | float):
@@ -216,7 +216,7 @@ def average_pool_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Ex
 
 
 def enlargement(call: relax.Call) -> list[int] | None:
-    """How often each value of an image occurs along each axis of a nearest-neighbour resize; None for any other."""
+    """How often each value of an image occurs along each axis of a nearest-neighbour resize; None for other operators."""
     attrs = call.attrs
     images = call.args[0].ty.shape.values, call.ty.shape.values
     before, after = ([int(d) for d in shape[2:]] for shape in images)

@@ -70,7 +70,7 @@ def from_proto(model: onnx.ModelProto, path: str) -> OnnxGraph:
     params = take_weights(model)
     operators = [n.op_type for n in model.graph.node]
     if model.functions:
-        # Exporters wrap composed operators into functions of the model; what matters is what they consist of.
+        # Exporters wrap composed operators into functions of the model; only the operators inside them matter.
         model = onnx.inliner.inline_local_functions(model)
     model = definitions.inline(model)
     reject_foreign_nodes(model)
@@ -147,7 +147,7 @@ def take_weights(model: onnx.ModelProto) -> dict[str, Param]:
 
 
 def modernise(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Converts an old model to ``MODERN_OPSET``; what ONNX cannot convert is left to the frontend as it is."""
+    """Converts an old model to ``MODERN_OPSET``; the frontend gets the parts that ONNX cannot convert unchanged."""
     opset = default_opset(model)
     if opset >= MODERN_OPSET:
         return model

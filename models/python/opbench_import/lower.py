@@ -53,7 +53,7 @@ def without_kernel(module: tvm.IRModule) -> list[str]:
 
 
 CALLS = ("relax.call_tir", "relax.reshape")
-"""What ``main`` consists of when all operators have kernels."""
+"""The calls of ``main`` when all operators have kernels."""
 
 
 def fused(module: tvm.IRModule) -> tvm.IRModule:
@@ -77,7 +77,7 @@ COMPOSITE_MARK = legalise.MARK + ".composite"
 
 
 def marks(block) -> dict | None:
-    """What a block is marked with: operator, attributes, pattern; None for unmarked blocks."""
+    """A block's marks: operator, attributes, pattern; None for unmarked blocks."""
     if legalise.MARK not in block.annotations:
         return None
     facts = json.loads(str(block.annotations[legalise.MARK]))
@@ -86,7 +86,7 @@ def marks(block) -> dict | None:
 
 
 def composite(function: tvm.tirx.PrimFunc) -> str | None:
-    """The name of the composite that a tensor function is; None for others."""
+    """The name of a tensor function's composite; None for others."""
     names = (b.annotations[COMPOSITE_MARK] for b in tensor_ir.blocks(function) if COMPOSITE_MARK in b.annotations)
     return next(map(str, names), None)
 

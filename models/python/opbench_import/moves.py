@@ -12,7 +12,7 @@ from .emit import Emitter
 from .onnx_graph import OnnxGraph, attributes
 
 SCATTERED = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
-"""What a scatter does with the element that is there."""
+"""How a scatter combines its value with the existing element."""
 MOST_UPDATES = 64
 """Along the axis of a scatter: each is one more choice for every element of the data."""
 MOST_PLACES = 128
@@ -212,7 +212,7 @@ class Scan:
         return self.reduced(seen)
 
     def reduced(self, value: str) -> str:
-        """What the second axis comes to."""
+        """The size of the second axis."""
         return self.e.emit(self.reduction, [value, self.e.ints([1])], keepdims=0)
 
 
@@ -254,7 +254,7 @@ class Ranking:
             return self.compared(rows, extent, count)
         blocks = -(-extent // block)
         if blocks * block > extent:
-            # Behind all elements of the row, so that it is first of nothing.
+            # After all elements of the row, so that it is never the first.
             rows = e.emit("Pad", [rows, e.ints([0, 0, 0, blocks * block - extent]), e.constant(self.last(), self.dtype)])
         rows = e.emit("Reshape", [rows, e.ints([-1, block])])
         own = self.compared(rows, block, count)
@@ -307,7 +307,7 @@ def write_places(graph: OnnxGraph) -> None:
 
 
 def place_of(graph: OnnxGraph, node: onnx.NodeProto) -> tuple[int, int] | None:
-    """The axis and the one place of it that a ScatterElements writes; None for other ones."""
+    """The axis and its one index that a ScatterElements writes; None for other ones."""
     options = attributes(node)
     shape, indices = graph.shape(node.input[0]), graph.value(node.input[1])
     if shape is None or indices is None or not indices.size or options.get("reduction", "none") != "none":

@@ -64,7 +64,7 @@ def transposed_pads(graph: OnnxGraph) -> None:
             wanted = whole if mode == "VALID" else [n * s for n, s in zip(shape[2:], strides)]
         totals = [max(w - o, 0) for w, o in zip(whole, wanted[-spatial:])]
         small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
-        # A result larger than the whole one is padded behind it.
+        # A result larger than the whole one is padded at its end.
         further = [f + max(o - w, 0) for f, w, o in zip(further, whole, wanted[-spatial:])]
         set_attribute(node, "auto_pad", None)
         set_attribute(node, "output_shape", None)
@@ -149,7 +149,7 @@ def split_bias(graph: OnnxGraph) -> None:
 
 
 def split_sums(graph: OnnxGraph) -> None:
-    """Sum of several tensors as a chain of Adds, which fuse with what computes their operands."""
+    """Sum of several tensors as a chain of Adds, which fuse with the operators of their operands."""
     nodes: list[onnx.NodeProto] = []
     for node in graph.nodes:
         if node.op_type != "Sum" or len(node.input) < 2:

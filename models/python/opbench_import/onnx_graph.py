@@ -46,7 +46,7 @@ VALUE_INPUTS = {
 
 @dataclass
 class TensorSpec:
-    """A true input; ``dims`` holds a number, a symbol, or None where the file says nothing."""
+    """A true input; ``dims`` holds a number, a symbol, or None if the file has neither."""
 
     dims: list[int | str | None]
     dtype: str
@@ -73,7 +73,7 @@ class OnnxGraph:
     """Weights without values whose shape depends on a symbol; binding moves them to ``params``."""
     types: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     declared_opset: int = 0
-    """Operator set of the file, before it was brought up to date; ``opset`` where there is no file."""
+    """Operator set of the file, before it was converted; ``opset`` if there is no file."""
     declared_nodes: list[str] = field(default_factory=list)
     """Operators of the file, before anything was rewritten."""
     runtime: set[str] = field(default_factory=set)
@@ -214,7 +214,7 @@ def captured(node: onnx.NodeProto) -> set[str]:
 
 
 def first_line(error: Exception) -> str:
-    """The part of a library's error that says what is wrong."""
+    """The part of a library's error that describes the fault."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

@@ -137,7 +137,7 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
     writes = sum(nbytes(a) for a in arguments if a["role"] == "output")
     tables = [shape for shape, _ in gather_tables(parts)]
     reads = sum(
-        # Of a table, only what is selected is read.
+        # Only the selected part of a table is read.
         min(nbytes(a), writes) if a["shape"] in tables else demand.elements(param) * dtype_bytes(a["dtype"])
         for a, param in zip(arguments, function.params)
         if a["role"] != "output"

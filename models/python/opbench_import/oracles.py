@@ -20,7 +20,7 @@ from .onnx_graph import first_line
 LARGEST_BYTES = 2**31 - 1
 """Of a serialised ONNX model: the limit of Protocol Buffers."""
 NEWEST_IR = 13
-"""Newest version of the file format that the pinned ONNX Runtime reads; later ones add what operators do not see."""
+"""Newest version of the file format that the pinned ONNX Runtime reads; operators do not depend on later additions."""
 SLOW_FLOPS = 2e8
 """Most arithmetic for ONNX's reference evaluator, which runs some operators as loops in Python: about a minute."""
 
@@ -34,7 +34,7 @@ Outputs = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
 
 
 def onnx_runtime(model: onnx.ModelProto) -> tuple[str, Outputs]:
-    """ONNX Runtime's name and what it computes; raises ``Unchecked`` where it cannot run the model."""
+    """ONNX Runtime's name and its outputs; raises ``Unchecked`` if it cannot run the model."""
     try:
         runtime = extras.pinned("onnxruntime", "")
     except ImportFailure as failure:
@@ -45,10 +45,10 @@ def onnx_runtime(model: onnx.ModelProto) -> tuple[str, Outputs]:
     # Threads that wait for each other spin, which on a busy machine takes longer than they save.
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    # The operators as ONNX defines them, not what ONNX Runtime fuses them to.
+    # The operators as ONNX defines them, not as ONNX Runtime fuses them.
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if any(node.op_type == "QGemm" for node in model.graph.node):
-        # What keeps its products from overflowing without VNNI is an optimisation.
+        # An optimisation keeps its products from overflowing without VNNI.
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     name = f"ONNX Runtime {runtime.__version__}"
     if model.ByteSize() > LARGEST_BYTES:
@@ -75,7 +75,7 @@ def onnx_runtime(model: onnx.ModelProto) -> tuple[str, Outputs]:
 
 
 def reference_evaluator(model: onnx.ModelProto, flops: int) -> tuple[str, Outputs]:
-    """The name of ONNX's reference evaluator and what it computes; raises ``Unchecked`` for large models."""
+    """The name of ONNX's reference evaluator and its outputs; raises ``Unchecked`` for large models."""
     name = f"ONNX's reference evaluator {onnx.__version__}"
     if flops > SLOW_FLOPS:
         raise Unchecked(f"{name} would take minutes")
@@ -104,7 +104,7 @@ def tensors(outputs: list[object]) -> list[np.ndarray]:
 
 
 def lite_rt(path: str, shapes: dict[str, tuple[int, ...]]) -> tuple[str, Outputs]:
-    """LiteRT's name and what its reference kernels compute of a TFLite file with inputs of these shapes."""
+    """LiteRT's name and the outputs of its reference kernels for a TFLite file with inputs of these shapes."""
     try:
         module = extras.pinned("ai_edge_litert.interpreter", "dev")
         version = extras.pinned("ai_edge_litert", "dev").__version__
@@ -131,7 +131,7 @@ def lite_rt(path: str, shapes: dict[str, tuple[int, ...]]) -> tuple[str, Outputs
 
 
 def xla(path: str) -> tuple[str, Outputs]:
-    """XLA's name and what it computes of a StableHLO module."""
+    """XLA's name and its outputs for a StableHLO module."""
     try:
         jax = extras.load("stablehlo", "jax", "85 MB to download")
         backend = extras.load("stablehlo", "jax.extend.backend", "85 MB to download").get_backend("cpu")

@@ -52,7 +52,7 @@ class Packing:
 
 @dataclass
 class Packed:
-    """What became of the parameters of ``main``: one entry each, in order."""
+    """The fate of the parameters of ``main``: one entry each, in order."""
 
     module: tvm.IRModule
     names: list[str]
@@ -66,7 +66,7 @@ def is_depthwise(call: relax.Call) -> bool:
 
 
 def wanted(call: relax.Call, index: int) -> Packing | None:
-    """The packing that ``call`` wants for its argument ``index``; None when it reads the plain layout."""
+    """The packing that ``call`` wants for its argument ``index``; None if it reads the plain layout."""
     if index != 1:
         return None
     name = op_name(call)
@@ -146,7 +146,7 @@ class Packer(PyExprMutator):
 
 
 def pack(module: tvm.IRModule, names: list[str], params: dict[str, Param]) -> Packed:
-    """Packs what can be packed and drops weights that nothing reads."""
+    """Packs weights where possible and drops weights that nothing reads."""
     function = module["main"]
     by_var = dict(zip(function.params, names))
     packings = decide(function, {v for v, n in by_var.items() if n in params})

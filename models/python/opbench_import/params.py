@@ -36,7 +36,7 @@ def constant(value: float) -> dict:
 
 @dataclass
 class Param:
-    """One given tensor; ``transpose`` tells how ``shape`` derives from ``original_shape`` (None: not transposed)."""
+    """One given tensor; ``transpose`` is how ``shape`` derives from ``original_shape`` (None: not transposed)."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -61,7 +61,7 @@ class Param:
         return self.dtype.startswith(("float", "bfloat"))
 
     def derive(self, shape: tuple[int, ...], compute: Callable[[np.ndarray], np.ndarray]) -> Param:
-        """A new parameter computed from this one; ``shape`` is what ``compute`` yields."""
+        """A new parameter computed from this one; ``shape`` is the shape that ``compute`` yields."""
         value = None if self.value is None else compact(compute(self.value))
         derived = Param(shape, self.dtype, value, self.fill)
         if value is not None and value.shape != derived.shape:
@@ -79,7 +79,7 @@ class Param:
         return derived
 
     def uniform_value(self) -> float | int | bool | None:
-        """The single value of all elements, or None when they differ or there are no values."""
+        """The single value of all elements; None if they differ or there are no values."""
         if self.value is None or self.value.size == 0:
             return None
         if all(s == 0 for s, d in zip(self.value.strides, self.value.shape) if d > 1):

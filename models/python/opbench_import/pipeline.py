@@ -170,7 +170,7 @@ def run(request: Request) -> dict:
 
 @dataclass
 class Lowered:
-    """A model as named kernels, and what is known of each."""
+    """A model as named kernels, with facts about each."""
 
     model: Translated
     steps: dict[str, list[str]]
@@ -180,7 +180,7 @@ class Lowered:
     calls: list[dict]
 
     def kernels(self) -> verify.Kernels:
-        """What the check runs."""
+        """The module that the check runs."""
         flops = sum(o["flops"] * o["count"] for o in self.operators)
         return verify.Kernels(self.module, self.packed, self.model.outputs, flops)
 
@@ -353,7 +353,7 @@ def describe_inputs(request: Request, hints: dict, main: relax.Function, packed:
 
 
 def layout(param: Param, packing: pack.Packing | None) -> dict | None:
-    """How the parameter derives from the model's own tensor; None when it is that tensor."""
+    """How the parameter derives from the model's own tensor; None if it is that tensor."""
     if packing is None and param.transpose is None and param.original_shape == param.shape:
         return None
     return {

@@ -53,7 +53,7 @@ class Call:
     outputs: list[Place]
 
     def groups(self) -> tuple[list[Place], list[Place], list[Place]]:
-        """All of them by what they hold."""
+        """All of them by their content."""
         return self.inputs, self.weights, self.outputs
 
 
@@ -80,12 +80,12 @@ class Mean:
     bytes: int = 0
 
     def add(self, distance: int, bytes_: int) -> None:
-        """Adds so many bytes at a distance."""
+        """Adds a number of bytes at a distance."""
         self.total += distance * bytes_
         self.bytes += bytes_
 
     def mean(self) -> int | None:
-        """The mean, None of nothing."""
+        """The mean; None if there are no values."""
         return self.total // self.bytes if self.bytes else None
 
 

@@ -61,13 +61,13 @@ class Rebuilder:
         self.made[binding.var] = self.emit(value)
 
     def emit(self, value: relax.Expr) -> relax.Expr:
-        """A variable for a computed value; given values stay what they are."""
+        """A variable for a computed value; given values stay unchanged."""
         if isinstance(value, relax.Var | tvm.ir.GenericConst):
             return value
         return self.builder.emit(value)
 
     def value(self, expr: relax.Expr) -> relax.Expr:
-        """What an argument of the old function is in the new one."""
+        """The new function's value for an argument of the old one."""
         if isinstance(expr, relax.Var):
             return self.made.get(expr, expr)
         if isinstance(expr, relax.Tuple):

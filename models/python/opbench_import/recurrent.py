@@ -35,7 +35,7 @@ ACTIVATIONS: dict[str, dict[str, float | None]] = {
     "Affine": {"alpha": None, "beta": None},
     "ScaledTanh": {"alpha": None, "beta": None},
 }
-"""Functions and their numbers, with the defaults of ONNX's operators of those names; None where ONNX has no default."""
+"""Functions and their numbers, with the defaults of ONNX's operators of those names; None if ONNX has no default."""
 
 
 def unroll(graph: OnnxGraph) -> None:
@@ -85,7 +85,7 @@ class Unrolled(Emitter):
         self.lengths = "" if whole else self.inputs[4]
 
     def refuse(self, shape: tuple | None) -> None:
-        """Rejects what the unrolling does not cover, naming the node."""
+        """Rejects nodes that the unrolling does not cover, by name."""
         op = self.node.op_type
         names = self.options.get("activations")
         reasons = {
@@ -244,7 +244,7 @@ class Unrolled(Emitter):
                 state = self.activate(weights, 0, self.add_product(steps[t], state, recurrence[0]))
             states[t] = state
             if self.lengths:
-                # Behind its end, a sequence keeps its state and has no results.
+                # After its end, a sequence keeps its state and has no results.
                 nothing = self.constant(0, self.graph.dtype(self.node.input[0]))
                 within = self.within(t)
                 states[t] = self.emit("Where", [within, state, nothing])

@@ -40,7 +40,7 @@ class Reference:
 
 
 def relative_tolerance(dtypes: set[str]) -> float:
-    """What outputs may differ by, of the largest; ``dtypes`` are the element types of weights and outputs."""
+    """Tolerance of the outputs, relative to the largest; ``dtypes`` are the element types of weights and outputs."""
     return max((RTOL.get(dtype, PLAIN_RTOL) for dtype in dtypes), default=PLAIN_RTOL)
 
 

@@ -25,7 +25,7 @@ class InputOverride:
 
 @dataclass
 class Request:
-    """What to import and where to write it."""
+    """The model to import and the folder to write to."""
 
     source: str
     model: str
@@ -43,7 +43,7 @@ class Request:
     """Sequences of operators that count as one: ``file``, for messages, and ``table``, entries of ``name``, ``operators``
     and ``line``."""
     form: str = "graph"
-    """What is made of it: ``graph``, its operators for TVM, or one of the forms above."""
+    """The result: ``graph``, its operators for TVM, or one of the forms above."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""

@@ -20,7 +20,7 @@ MOST_TAPS = 32
 
 
 def resize(e: Emitter) -> list[onnx.NodeProto] | None:
-    """The nodes that compute the node's result; None where TVM's operator does."""
+    """The nodes that compute the node's result; None if TVM's operator does."""
     before, after = e.graph.shape(e.input(0)), e.graph.shape(e.node.output[0])
     if before is None or after is None:
         raise e.refusal("the sizes of its data and its result are not fixed")
@@ -181,7 +181,7 @@ def weighted(e: Emitter, mode: str, axis: Axis, coordinates: Coordinates) -> Tap
     """The elements that are interpolated between, by how far they are."""
     kernel = {"linear": linear, "cubic": lambda d: cubic(d, e.options.get("cubic_coeff_a", -0.75))}[mode]
     reach = {"linear": 1, "cubic": 2}[mode]
-    # Antialiasing widens the kernel by as much as the data shrink.
+    # Antialiasing widens the kernel by the factor by which the data shrink.
     widening = max(1.0, 1.0 / float(axis.scale)) if e.options.get("antialias") else 1.0
     positions = coordinates.of_axis(axis).astype(np.float64)
     count = 2 * math.ceil(reach * widening)

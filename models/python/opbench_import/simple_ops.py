@@ -47,7 +47,7 @@ class Builder:
         return name
 
     def constant(self, name: str, values: list[int] | list[float]) -> str:
-        """A one-dimensional constant: int64, or float32 if its values are no integers."""
+        """A one-dimensional constant: int64, or float32 if its values are not integers."""
         kind = onnx.TensorProto.INT64 if all(isinstance(v, int) for v in values) else onnx.TensorProto.FLOAT
         return self.node("Constant", [], name, value=helper.make_tensor(name, kind, [len(values)], values))
 
@@ -63,7 +63,7 @@ class Builder:
 
 
 def epilogue(b: Builder, kind: str, x: str, shape: list[int]) -> None:
-    """What a model computes from each of the results ``x`` of an operator, of this shape."""
+    """The epilogue that a model computes from the results ``x`` of an operator, of this shape."""
     if kind in ("relu", "sigmoid", "gelu"):
         b.node(UNARY[kind], [x])
     elif kind == "relu6":
@@ -124,7 +124,7 @@ def depthwise_conv2d(b: Builder, p: dict) -> None:
 
 
 def excitation(b: Builder, p: dict) -> None:
-    """The gate of squeeze-and-excitation: what the squeezed image says of each channel times the image."""
+    """The gate of squeeze-and-excitation: the squeezed image's factor of each channel times the image."""
     squeezed = [b.input("s", p["n"], p["s"], 1, 1), b.weight("w", p["c"], p["s"], 1, 1), b.weight("bias", p["c"])]
     gate = b.node("Sigmoid", [b.node("Conv", squeezed, "excited", kernel_shape=[1, 1])], "gate")
     b.node("Mul", [gate, b.input("x", p["n"], p["c"], p["h"], p["w"])])

@@ -20,7 +20,7 @@ HEADS = ("Conv", "ConvTranspose", "MatMul")
 
 
 def drop_no_ops(graph: OnnxGraph) -> None:
-    """Removes Identity, Dropout, and reshapes or casts to what a value already is."""
+    """Removes Identity, Dropout, and reshapes or casts without effect."""
     kept = []
     for node in graph.nodes:
         if is_no_op(graph, node) and forward(graph, node, kept):
@@ -136,7 +136,7 @@ def fold_affine(graph: OnnxGraph) -> None:
 
 
 def head_channels(graph: OnnxGraph, node: onnx.NodeProto) -> tuple[int, int | None]:
-    """Channel axis and count of a convolution or product with a given weight; None when it cannot be folded into."""
+    """Channel axis and count of a convolution or product with a given weight; None if it cannot be folded into."""
     weight = graph.params.get(node.input[1])
     shape = graph.shape(node.output[0])
     if weight is None or shape is None:

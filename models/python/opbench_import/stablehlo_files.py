@@ -59,7 +59,7 @@ def parse(path: str):
         return ir.Module.parseFile(path, context)
     except OSError as error:
         raise ImportFailure("missing_file", f"{path}: {error.strerror or error}", path=path) from error
-    # MLIR's parser raises errors of its own, and plain ones for bytes that are no text.
+    # MLIR's parser raises errors of its own, and plain ones for bytes that are not text.
     except Exception as error:  # noqa: BLE001
         lines = [line.strip() for line in str(error).splitlines() if "error:" in line]
         reason = lines[0].split("error:", 1)[1].strip() if lines else first_line(error)
@@ -77,7 +77,7 @@ class Walk:
         self.builder = relax.BlockBuilder()
         self.values: dict = {}
         self.thin: dict = {}
-        """Values before they were broadcast, by what they became: operators of two tensors broadcast by themselves."""
+        """Values before a broadcast, by its result: operators of two tensors broadcast by themselves."""
         self.nodes: list[tuple[str, str]] = []
         self.calls: list[str] = []
 
@@ -123,7 +123,7 @@ class Walk:
         return results
 
     def block(self, block, arguments: list) -> list | None:
-        """What a block returns for these arguments; None where it ends without a return."""
+        """The results of a block for these arguments; None if it ends without a return."""
         self.values.update(zip(block.arguments, arguments))
         for operation in block.operations:
             if operation.operation.name in ("func.return", "stablehlo.return"):
@@ -153,7 +153,7 @@ class Walk:
             self.values[value] = self.emit(expression)
 
     def checked(self, operation, compute):
-        """What ``compute`` makes; its refusals with the operation's place."""
+        """The result of ``compute``; its refusals get the operation's place."""
         name = operation.operation.name
         try:
             return compute()
@@ -164,7 +164,7 @@ class Walk:
             raise self.refusal(operation, name, first_line(error)) from error
 
     def emit(self, value: relax.Expr) -> relax.Expr:
-        """A variable for what a call computes."""
+        """A variable for the result of a call."""
         return self.builder.emit(value) if isinstance(value, Call) else value
 
     def tensor(self, value) -> relax.Expr:
@@ -193,7 +193,7 @@ COMPARED = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equ
 
 
 def folded(walk: Walk, operation) -> relax.Expr | None:
-    """What comes of constant integers, such as the counters of loops, and of tensors without elements; None for others."""
+    """The value of constant integers, such as the counters of loops, and of tensors without elements; None for others."""
     shape = getattr(operation.results[0].type, "shape", None) if len(operation.results) == 1 else None
     if shape is not None and 0 in list(shape):
         extents, dtype = tensor_type(operation.results[0].type)

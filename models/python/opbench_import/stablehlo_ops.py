@@ -28,7 +28,7 @@ DTYPES = {
 
 
 class Refused(Exception):
-    """A form of an operation that there is no rule for; the argument says which."""
+    """A form of an operation without a rule; the argument names it."""
 
 
 def tensor_type(kind) -> tuple[list[int], str]:
@@ -74,7 +74,7 @@ def operands(walk, operation) -> list[relax.Expr]:
 
 
 def direction_of(operation) -> str:
-    """What a comparison asks: EQ, NE, LT, LE, GT or GE."""
+    """The direction of a comparison: EQ, NE, LT, LE, GT or GE."""
     return str(operation.attributes["comparison_direction"]).split()[-1].rstrip(">")
 
 
@@ -84,7 +84,7 @@ def unary(op):
 
 
 def binary(op):
-    """An operation of two tensors of one shape; what was broadcast for it is broadcast by the operator instead."""
+    """An operation of two tensors of one shape; the operator broadcasts its operands itself."""
 
     def rule(walk, operation):
         shape, _ = result(operation)
@@ -161,7 +161,7 @@ def divided(walk, operation):
 
 
 def remainder(walk, operation):
-    """What the quotient towards zero leaves."""
+    """The remainder of the quotient towards zero."""
     left, right = operands(walk, operation)
     if "float" in dtype_of(left):
         quotient = walk.emit(relax.op.trunc(walk.emit(relax.op.divide(left, right))))
@@ -201,7 +201,7 @@ def broadcast(walk, operation):
     data = walk.thin.get(source, walk.tensor(source))
     own = tensor_type(source.type)[0]
     extents = shape_of(data)
-    # A thin operand lines up with the last axes of what it stands for.
+    # A thin operand lines up with the last axes of the tensor that it represents.
     extents = (1,) * (len(own) - len(extents)) + extents
     aligned = [1] * len(shape)
     for place, extent in zip(places, extents):

@@ -49,7 +49,7 @@ def gather(walk, operation):
 
 
 def starts_of(walk, operation, first: int, room: list[int]) -> list:
-    """Where a part begins along each axis: an integer, or the expression of one, within what there is room for."""
+    """The start of a part along each axis: an integer, or the expression of one, within the bounds."""
     found = []
     for value, most in zip(list(operation.operands)[first:], room):
         start = walk.tensor(value)

@@ -44,7 +44,7 @@ WIDTHS = {
 
 
 def corrupt(path: str, reason: str) -> ImportFailure:
-    """A file that is no TFLite file, or a damaged one."""
+    """A file that is not a TFLite file, or a damaged one."""
     return ImportFailure("corrupt_model", f"{path}: not a TFLite file, or damaged ({reason})", path=path)
 
 
@@ -74,7 +74,7 @@ def parse(path: str) -> tflite.Model:
     try:
         model = tflite.Model.GetRootAs(content, 0)
         walk(path, model)
-    # Offsets of a damaged file lead anywhere, and readers made from a schema check none of them.
+    # Offsets of a damaged file may be out of bounds, and readers made from a schema check none of them.
     except (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         raise corrupt(path, first_line(error)) from error
     return model
@@ -108,7 +108,7 @@ def numbers(vector: object) -> list[int]:
 
 
 def check_tensor(path: str, model: tflite.Model, tensor: tflite.Tensor) -> None:
-    """A tensor's shape, and that its values are as many as the shape says."""
+    """A tensor's shape, after a check that the number of its values fits."""
     name = tensor.Name().decode("utf-8", "replace")
     shape = numbers(tensor.ShapeAsNumpy())
     size = math.prod(shape)
@@ -118,7 +118,7 @@ def check_tensor(path: str, model: tflite.Model, tensor: tflite.Tensor) -> None:
         raise corrupt(path, f"tensor '{name}' names a buffer that is not there")
     values = model.Buffers(tensor.Buffer()).DataAsNumpy()
     width = WIDTHS.get(tensor.Type())
-    # What is sparse stores fewer values than its shape has; DENSIFY fills in the others.
+    # A sparse tensor stores fewer values than its shape has; DENSIFY fills in the others.
     dense = tensor.Sparsity() is None
     if dense and isinstance(values, np.ndarray) and values.size and width and values.size != size * width:
         raise corrupt(path, f"tensor '{name}' of shape {shape} has {values.size} bytes instead of {size * width}")
@@ -130,7 +130,7 @@ def tensor_name(graph: tflite.SubGraph, number: int) -> str:
 
 
 def result_name(graph: tflite.SubGraph, operator: int) -> str:
-    """What to call an operator, which has no name of its own: its first result."""
+    """A name for an operator, which has none of its own: its first result."""
     outputs = numbers(graph.Operators(operator).OutputsAsNumpy())
     return tensor_name(graph, outputs[0]) if outputs else f"operator {operator}"
 
@@ -178,7 +178,7 @@ class Converter(tflite_frontend.OperatorConverter):
     at = 0
 
     def get_op_code_str(self, op) -> str:
-        """The operator's name; asked for each operator before it is translated."""
+        """The operator's name; called for each operator before it is translated."""
         Converter.at = op._tab.Pos  # noqa: SLF001 - the only identity of a flatbuffer's table
         return super().get_op_code_str(op)
 

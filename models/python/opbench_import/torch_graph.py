@@ -38,7 +38,7 @@ class Example:
 
 
 def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference]:
-    """The graph of a module, and what PyTorch computes for the example's inputs."""
+    """The graph of a module, and PyTorch's outputs for the example's inputs."""
     torch = torch_library.load()
     computed = results(torch, example, model)
     proto = to_onnx(example, model)
@@ -83,7 +83,7 @@ def to_onnx(example: Example, model: str) -> onnx.ModelProto:
 
 
 def why_not(error: Exception) -> str:
-    """What keeps PyTorch from an export, with the model's own line where PyTorch tells it."""
+    """Why PyTorch cannot export the model, with the model's own line if PyTorch names it."""
     place = re.search(r"Caused by: \((\S+:\d+ in \w+)\)", str(error))
     if place is None:
         return first_line(error)
@@ -93,7 +93,7 @@ def why_not(error: Exception) -> str:
 
 
 def results(torch, example: Example, model: str) -> list:
-    """What PyTorch computes for the example's inputs."""
+    """PyTorch's outputs for the example's inputs."""
     try:
         with torch.no_grad():
             return outputs(torch, example.module(*example.inputs.values()))

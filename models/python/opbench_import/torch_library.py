@@ -17,7 +17,7 @@ from . import extras
 
 def load(name: str = "torch") -> ModuleType:
     """PyTorch, or a library of models for it; raises ``ImportFailure`` (missing_extra) where it is not installed."""
-    # Nothing that is asked for here may reach for a network.
+    # Nothing here may use the network.
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     # What is computed here takes seconds of one processor. Threads of OpenMP wait for each other spinning: on a busy machine that
     # took ninety times as long, and sums would depend on the number of processors.

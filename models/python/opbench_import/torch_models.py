@@ -115,7 +115,7 @@ def list_models(library: str) -> list[str]:
 
 
 def maker(library: str, name: str):
-    """What makes the module without its weights."""
+    """A function that makes the module without its weights."""
     if library == "timm":
         timm = torch_library.load("timm")
         return lambda: timm.create_model(name, pretrained=False)

@@ -10,7 +10,7 @@ from .errors import ImportFailure, bad_shape
 from .onnx_graph import first_line
 
 OPEN_END = 2**63 - 1
-"""The end of a slice that names none."""
+"""The end of a slice without one."""
 
 
 def scripted(torch, module, arguments: tuple, model: str):
@@ -35,7 +35,7 @@ def scripted(torch, module, arguments: tuple, model: str):
 
 
 def untraceable(model: str, reason: str) -> ImportFailure:
-    """The refusal of a model that is no fixed sequence of operators."""
+    """The refusal of a model that is not a fixed sequence of operators."""
     return bad_shape(
         f"{model} cannot be traced for libtorch: {reason}; script it yourself (torch.jit.script), save it as a .pt file and "
         "use --modelsource torch"

@@ -75,7 +75,7 @@ def build(request: Request) -> Example:
 
 
 def reason_of(error: Exception) -> str:
-    """What the library's error means."""
+    """The meaning of the library's error."""
     if isinstance(error, KeyError):
         return f"a setting has the value {error}, which it does not know"
     if isinstance(error, AttributeError) and "Config' object has no attribute" in str(error):
@@ -115,7 +115,7 @@ def configuration(library, wanted: dict, file: str | None):
     settings = {**given, **settings_of(known[architecture], architecture, wanted)}
     try:
         return known[architecture](**settings)
-    # Configurations check their values in as many ways as there are authors.
+    # Configurations check their values in many different ways.
     except Exception as error:  # noqa: BLE001
         reason = " ".join(str(error).split())
         raise bad_shape(f"{architecture}: not a possible configuration ({reason})") from error

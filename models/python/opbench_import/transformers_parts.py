@@ -16,16 +16,16 @@ AUDIO_SAMPLES = 16_000
 
 
 Chosen = Callable[[object], object]
-"""What a module returns of the model's result."""
+"""The module's outputs among the model's results."""
 
 
 def first(result):
-    """The first tensor: what an exporter is given, since the others are seldom read."""
+    """The first tensor: exporters get only this one, because the others are seldom read."""
     return result[0]
 
 
 def every(torch) -> Chosen:
-    """All tensors, as whoever runs the model in Python has them computed."""
+    """All tensors, as a run of the model in Python computes them."""
     return lambda result: tuple(torch_graph.outputs(torch, result))
 
 
@@ -68,7 +68,7 @@ class Parts:
         return kind.from_config(self.config)
 
     def example(self, model, batch: int, seqlen: int | None) -> Example:
-        """What is exported, with seeded inputs."""
+        """The exported part, with seeded inputs."""
         torch = self.torch
         torch.manual_seed(SEED)
         if self.part == "encoder":
@@ -127,7 +127,7 @@ class Parts:
         return seqlen or min(DEFAULT_TOKENS, most if most and most > 0 else DEFAULT_TOKENS)
 
     def decoder(self, model, batch: int, seqlen: int | None) -> Example:
-        """All tokens through the decoder, which also reads what the encoder made of as many."""
+        """All tokens through the decoder, which also reads the encoder's result of the same length."""
         torch = self.torch
         encoder = model.get_encoder()
         name = getattr(encoder, "main_input_name", model.main_input_name)
@@ -148,7 +148,7 @@ class Parts:
         return Example(Decoder().eval(), {"input_ids": tokens, "encoder_hidden_states": state})
 
     def decode(self, model, batch: int, seqlen: int | None) -> Example:
-        """One token behind ``seqlen`` others, whose keys and values are inputs; the longer ones are outputs."""
+        """One token after ``seqlen`` others, whose keys and values are inputs; the longer ones are outputs."""
         torch, cache_kind = self.torch, self.library.DynamicCache
         past = self.length(seqlen)
         most = getattr(self.config, "max_position_embeddings", None)

@@ -42,7 +42,7 @@ class Translated:
 def of_frontend(
     module: tvm.IRModule, inputs: list[str], outputs: list[str], nodes: list[tuple[str, str]]
 ) -> Translated:
-    """What a frontend made of a model, with the names of its inputs and outputs."""
+    """A frontend's translation of a model, with the names of its inputs and outputs."""
     before = tvm.transform.Sequential(
         [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(["main"])]
     )
@@ -78,7 +78,7 @@ def hint(param: Param) -> dict:
 
 
 FOLLOWED = tuple(f"relax.{n}" for n in "reshape astype expand_dims squeeze clip where add minimum maximum".split())
-"""What is done to row numbers before they are used: other shapes and types, and keeping them within the table."""
+"""The operations on row numbers before their use: other shapes and types, and keeping them within the table."""
 
 
 @visitor

@@ -101,7 +101,7 @@ def known(var: relax.Var) -> bool:
 
 
 def compiled_by_tvm(path: str) -> tuple[str, Outputs]:
-    """What TVM's own compiler makes of the module, without this project's passes and schedules."""
+    """The module as compiled by TVM itself, without this project's passes and schedules."""
     name = f"TVM {tvm.__version__}'s own compilation"
 
     def run(inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -118,5 +118,5 @@ def compiled_by_tvm(path: str) -> tuple[str, Outputs]:
 
 
 def corrupt(path: str, why: str) -> ImportFailure:
-    """The error for a file that is no such module."""
+    """The error for a file that is not such a module."""
     return ImportFailure("corrupt_model", f"{path} is no Relax module that can be measured: {why}", path=path)

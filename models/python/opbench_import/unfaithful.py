@@ -95,7 +95,7 @@ def refuse_types(graph: OnnxGraph) -> None:
 
 
 def refused_type(dtype: str) -> str | None:
-    """Why an element type cannot be; None where it can."""
+    """Why an element type is impossible; None if it is possible."""
     if dtype.startswith(SMALL_FLOATS):
         return f"{dtype}, which TVM converts in another way than ONNX defines; export the model with float16 or bfloat16"
     if dtype in SMALL_INTEGERS:

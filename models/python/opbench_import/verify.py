@@ -31,7 +31,7 @@ OF_LARGEST = 0.1
 """Share of the relative tolerance that outputs may differ by of the largest one: single precision sums of thousands of
 products lose 1e-5 of it."""
 QUANTISED_RTOL = 2e-2
-"""Of models with quantised values: a step that rounds the other way moves everything behind it."""
+"""For models with quantised values: a step that rounds the other way changes all later values."""
 RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 WIDE_FLOPS = 4e9
 """Most arithmetic of a model that is run on a second set of inputs: about a second."""
@@ -134,7 +134,7 @@ class Tolerance:
         return f"{int(np.sum(wrong))} of {wrong.size} values differ, the first{where}: {ours[first]} instead of {theirs[first]}"
 
     def differing(self, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-        """Where floating-point numbers differ; infinities and what is no number must be the same."""
+        """Where floating-point numbers differ; infinities and NaN must be the same."""
         finite = np.isfinite(theirs)
         largest = np.abs(theirs[finite]).max(initial=0.0)
         allowed = self.relative * np.abs(theirs) + self.of_largest * largest + reference.ATOL * self.of_largest
@@ -211,7 +211,7 @@ class OnnxCheck:
         raise self.located(model, differences[0])
 
     def frameworks(self, model: onnx.ModelProto) -> list[Callable[[], tuple[str, Outputs]]]:
-        """What can run ONNX models, the fastest first."""
+        """Programs that can run ONNX models, the fastest first."""
         return [
             lambda: oracles.onnx_runtime(model),
             lambda: oracles.reference_evaluator(model, self.kernels.flops),
@@ -276,7 +276,7 @@ class OnnxCheck:
 
 
 def label(node: onnx.NodeProto) -> str:
-    """What messages call a node."""
+    """The name of a node in messages."""
     return node.name or node.output[0]
 
 

@@ -41,7 +41,7 @@ def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> 
     missing = (extents[-1] - 1) * strides[-1] + (kernel[-1] - 1) * dilation[-1] + 1 - padded_sizes[-1]
     missing = max(0, missing)
     if missing or any(options["padding"]):
-        # Columns are taken apart by the stride, as many to each part.
+        # Columns are split by the stride, the same number to each part.
         missing += -(padded_sizes[-1] + missing) % strides[-1]
     padded = pad(data, before, [*after[:-1], after[-1] + missing])
     window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[spatial])]
@@ -86,7 +86,7 @@ def average_pool(data: te.Tensor, kernel: list[int], options: dict) -> te.Tensor
 
 
 def slid(data: te.Tensor, kernel: list[int], options: dict, filling, combined: Callable, name: str) -> te.Tensor:
-    """A reduction of the windows of each channel, rows up to whole vectors; ``filling`` is what the padding consists of."""
+    """A reduction of the windows of each channel, rows up to whole vectors; ``filling`` is the padding's value."""
     strides, dilation, wanted = options["strides"], options["dilation"], options["extents"]
     before = options["padding"][: len(kernel)]
     extents = [*wanted[:-1], whole_row(wanted[-1])]
@@ -123,7 +123,7 @@ def transposed_convolution(data: te.Tensor, weight: te.Tensor, options: dict) ->
     extents[-1] = whole_row(extents[-1])
     missing = [t * s - k for t, s, k in zip(taps, strides, kernel)]
     filters = topi.nn.pad(weight, [0] * (2 + spatial), [0, 0, *missing], name="pad_taps") if any(missing) else weight
-    # The data at place 0 of the padded ones, and how many are before and behind them.
+    # The data at index 0 of the padded ones, and the number of elements before and after them.
     origin = [f - (t - 1) for f, t in zip(first, taps)]
     leading = [max(0, -o) for o in origin]
     trailing = [

@@ -36,7 +36,7 @@ def main() -> None:
                 answer = {"Recorded": model.record(order)}
             else:
                 answer = {"Failed": {"message": f"the order {name} is not known here"}}
-        # ONNX Runtime's errors have no common class that is public, and whoever asked needs to see it.
+        # ONNX Runtime's errors have no common public class, and the user needs to see them.
         except Exception as error:  # noqa: BLE001
             lines = str(error).strip().splitlines() or [type(error).__name__]
             answer = {"Failed": {"message": lines[0]}}

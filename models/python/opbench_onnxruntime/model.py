@@ -100,7 +100,7 @@ def nodes(events: list[dict], runs: int) -> list[dict]:
 
 
 NOTHING_ELSE = {"what": "Operator", "thread": 0, "shapes": [], "modules": [], "bytes": 0}
-"""What the protocol has of an operator and ONNX Runtime does not tell."""
+"""Facts of the protocol about an operator that ONNX Runtime does not report."""
 
 
 def difference(found: np.ndarray, expected: np.ndarray) -> float:
@@ -115,7 +115,7 @@ def difference(found: np.ndarray, expected: np.ndarray) -> float:
         apart = np.where(found == expected, 0.0, np.abs(found - expected))
     finite = np.abs(expected[np.isfinite(expected)])
     largest = float(apart.max()) / max(float(finite.max(initial=0.0)), np.finfo(np.float64).tiny)
-    # JSON has neither infinities nor what is no number, and a difference that is none is no small one.
+    # JSON has neither infinities nor NaN, and a difference that is NaN is not a small one.
     return min(largest, np.finfo(np.float64).max) if np.isfinite(largest) else float(np.finfo(np.float64).max)
 
 

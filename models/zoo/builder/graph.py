@@ -70,7 +70,7 @@ class Graph:
         self.nodes = [node for node in self.nodes if id(node) not in gone]
 
     def prune(self):
-        """Drop nodes whose results nobody reads, then tensors that nobody reads."""
+        """Drop nodes whose results are not read, then tensors that are not read."""
         while True:
             users = self.users()
             dead = [node for node in self.nodes if not any(users[out] for out in node.output)]

@@ -114,7 +114,7 @@ class SiluConv(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 1x1 and a 3x3 convolution of the same width, their input added if asked for."""
+    """A 1x1 and a 3x3 convolution of the same width, their input added on request."""
 
     def __init__(self, channels, shortcut):
         super().__init__()

@@ -32,7 +32,7 @@ def clean(graph):
 
 
 def fold_batch_norm(graph):
-    """Into the convolution before it; where there is none, to one multiply and one add."""
+    """Into the convolution before it; without one, to one multiply and one add."""
     for norm in [node for node in graph.nodes if node.op_type == "BatchNormalization"]:
         gamma, beta, mean, variance = (graph.weights[name] for name in norm.input[1:5])
         epsilon = attribute(norm, "epsilon", 1e-5)
@@ -144,7 +144,7 @@ def fold_class_token(graph):
 
 
 def drop_zero_states(graph):
-    """Initial states of zeros are what a recurrent node assumes when none are given."""
+    """Recurrent nodes assume initial states of zeros by default."""
     for node in graph.nodes:
         if node.op_type not in RECURRENT:
             continue
