@@ -103,11 +103,9 @@ columns! {
         model_source: Option<String>,
         /// The model's name, or its file's name without folders.
         model_name: Option<String>,
-        /// Key of the import that holds the operator's module; with the plan in `run.json` it is
-        /// what a replay needs.
+        /// Key of the import that holds the operator's module; a replay needs it and the plan in `run.json`.
         import_key: Option<String>,
-        /// What the import's outputs were compared with: `checked against ONNX Runtime 1.31.1`, or `not checked: ` and the
-        /// reason.
+        /// Reference of the import's outputs: `checked against ONNX Runtime 1.31.1`, or `not checked: ` and the reason.
         import_check: Option<String>,
         /// Batch size of the import.
         batch: Option<u64>,
@@ -119,7 +117,7 @@ columns! {
         op_name: String,
         /// Symbol of its function in the imported module.
         op_symbol: Option<String>,
-        /// What it computes: `conv2d`, `dense`, `softmax`, `elementwise`, …
+        /// Kind of the computation: `conv2d`, `dense`, `softmax`, `elementwise`, …
         op_kind: String,
         /// Fusion pattern: `elemwise`, `broadcast`, `injective`, `comm_reduce`,
         /// `out_ewise_fusable`, `tuple` or `opaque`.
@@ -154,8 +152,8 @@ columns! {
         weight_layout: Option<String>,
         /// Loops of the main computation, outermost first: name, extent, `s` or `r`.
         loop_nest: Option<LoopNest>,
-        /// Arithmetic of the main computation, less what a slice behind it drops: 2 for each
-        /// multiply-add, 1 for each operation of a pooling, a reduction or an element-wise step.
+        /// Arithmetic of the main computation, without results that a later slice drops: 2 for each multiply-add, 1 for
+        /// each operation of a pooling, a reduction or an element-wise step.
         flops: Option<u64> ["flop"],
         /// Arithmetic of the element-wise steps fused to it.
         flops_epilogue: Option<u64> ["flop"],
@@ -165,8 +163,8 @@ columns! {
         bytes_written: Option<u64> ["bytes"],
         /// (`flops` + `flops_epilogue`) / (`bytes_read` + `bytes_written`).
         arithmetic_intensity: Option<f64> ["flop/byte"],
-        /// What the model reads and writes between two uses of one of the operator's weights, its own
-        /// counted. In the cache state `model` as much passes between two uses.
+        /// The model's reads and writes between two uses of one of the operator's weights, including the operator's
+        /// own. In the cache state `model` the same traffic passes between two uses.
         weight_reuse_bytes: Option<u64> ["bytes"],
         /// The same between two uses of the memory that the outputs are written to, by TVM's memory
         /// plan.
@@ -227,19 +225,19 @@ columns! {
     Measurement {
         /// How the point ended.
         status: Status,
-        /// Why it ended so, in one line; always there unless `status` is `measured`, `simulated` or `compiled`.
+        /// The reason, in one line; present unless `status` is `measured`, `simulated` or `compiled`.
         reason: Option<String>,
-        /// What the caches held when a sample began.
+        /// State of the caches when a sample began.
         cache_state: Option<CacheState>,
         /// Runs before the first sample.
         warmup: Option<u64> ["runs"],
         /// Runs in one sample; a sample's time is their mean.
         number: Option<u64> ["runs"],
-        /// Samples asked for.
+        /// Samples requested.
         repeat: Option<u64> ["samples"],
         /// Samples taken.
         samples: Option<u64> ["samples"],
-        /// Median time of one run; there if and only if `status` is `measured` or `simulated`.
+        /// Median time of one run; present if and only if `status` is `measured` or `simulated`.
         time_median_ns: Option<f64> ["ns"],
         /// Lower end of the confidence interval of the median.
         time_ci_low_ns: Option<f64> ["ns"],
@@ -259,7 +257,7 @@ columns! {
         gflops_per_s: Option<f64> ["Gflop/s"],
         /// (`bytes_read` + `bytes_written`) / `time_median_ns`.
         gbytes_per_s: Option<f64> ["GB/s"],
-        /// Time of the reference kernel around this point, over its usual time on the quiet machine.
+        /// Time of the reference kernel around this point, over its time on the idle machine.
         drift_ratio: Option<f64> ["ratio"],
         /// Grade of the measurement.
         quality: Option<Quality>,
@@ -292,8 +290,7 @@ columns! {
         counter_sources: Option<String>,
         /// Energy of one run: of the processor's packages, or of a GPU's board.
         energy_uj: Option<f64> ["uJ"],
-        /// Time of a run with counting, over its time without: of calls that took turns; none is in the times
-        /// above.
+        /// Time of a run with counting, over its time without, in alternating calls; the times above are without.
         counter_overhead_ratio: Option<f64> ["ratio"],
     }
     Provenance {
@@ -321,14 +318,14 @@ columns! {
         registers_per_thread: Option<u64> ["registers"],
         /// Shared memory of a block.
         shared_bytes_per_block: Option<u64> ["bytes"],
-        /// Local memory of a thread (its stack frame): what lies in no register.
+        /// Local memory of a thread (its stack frame): values outside registers.
         local_bytes_per_thread: Option<u64> ["bytes"],
         /// Bytes that a thread stores to and loads from local memory because registers ran out.
         spill_bytes_per_thread: Option<u64> ["bytes"],
-        /// Most threads that are resident on a multiprocessor, over those that it can hold: computed from the columns
-        /// above, not measured.
+        /// Maximum number of resident threads of a multiprocessor, over its capacity: computed from the columns above,
+        /// not measured.
         occupancy: Option<f64> ["ratio"],
-        /// What bounds the occupancy: `warps`, `blocks`, `registers` or `shared_memory`, joined with `;`.
+        /// Limits of the occupancy: `warps`, `blocks`, `registers` or `shared_memory`, joined with `;`.
         occupancy_limiter: Option<String>,
         /// Machine instructions of the kernel by opcode, as `{"FFMA": 256}`: those in its code, not those that are run.
         instruction_mix: Option<JsonText>,
@@ -338,18 +335,18 @@ columns! {
         device_clock_mhz: Option<u64> ["MHz"],
         /// Temperature of its chip then.
         device_temperature_c: Option<u64> ["°C"],
-        /// What held its clock back then, joined with `;`, or `none`.
+        /// Reasons for a lower clock then, joined with `;`, or `none`.
         device_held_back_by: Option<String>,
-        /// Samples whose calls could not all be queued before the device began: their times hold waits for the host.
+        /// Samples whose calls could not all be queued before the device began: their times include waits for the host.
         device_late_samples: Option<u64> ["samples"],
     }
     Counts {
         /// Units of `counters`, as `{"source:name": unit}`.
         counter_units: Option<JsonText>,
-        /// What was to be counted and was not, as `{"source:name": reason}`.
+        /// Requested counters without a count, as `{"source:name": reason}`.
         counters_missing: Option<JsonText>,
-        /// Least share of the time that a counter held its register: below 1, counts were scaled up, as there were more
-        /// counters than registers.
+        /// Smallest share of the time that a counter had a register: below 1, there were more counters than registers,
+        /// and counts were scaled up.
         counter_running_share: Option<f64> ["ratio"],
         /// Cycles in user mode on all threads, as the processor counted them (`perf` or `papi`).
         cycles: Option<f64> ["cycles"],
@@ -363,9 +360,9 @@ columns! {
         cache_misses: Option<f64> ["events"],
         /// Misses of the first data cache, as the processor counted them.
         l1d_misses: Option<f64> ["events"],
-        /// Branches that were predicted wrongly, as the processor counted them.
+        /// Mispredicted branches, as the processor counted them.
         branch_misses: Option<f64> ["events"],
-        /// Time of all threads on their processors, waiting for each other in the pool included.
+        /// Time of all threads on their processors, including waits for each other in the pool.
         task_clock_ns: Option<f64> ["ns"],
         /// Page faults on all threads.
         page_faults: Option<f64> ["events"],
@@ -382,7 +379,7 @@ columns! {
         simulated_l1d_misses: Option<f64> ["events"],
         /// Misses of the last cache in a simulator, which starts empty.
         simulated_llc_misses: Option<f64> ["events"],
-        /// Branches that a simulated predictor got wrong.
+        /// Branches mispredicted by a simulated predictor.
         simulated_branch_misses: Option<f64> ["events"],
         /// Cycles of one pass through the kernel's hottest block, a static estimate of LLVM's machine code analyser: all
         /// data in the first cache.
@@ -397,14 +394,14 @@ columns! {
         loop_loads: Option<f64> ["instructions"],
         /// Instructions of such a pass that write memory other than the stack.
         loop_stores: Option<f64> ["instructions"],
-        /// Instructions of such a pass that read or write the stack: what registers could not hold.
+        /// Instructions of such a pass that read or write the stack: registers that were spilled.
         loop_spills: Option<f64> ["instructions"],
     }
     Roofline {
         /// Share of the peak of arithmetic that was calibrated; missing for types other than `float32`.
         compute_roof_share: Option<f64> ["ratio"],
-        /// Compulsory traffic in the time, over the calibrated rate of reading from the first data cache. Like the shares
-        /// below a lower bound: what is read twice counts once.
+        /// Compulsory traffic in the time, over the calibrated read bandwidth of the first data cache. Like the shares
+        /// below it is a lower bound, because repeated reads count once.
         l1_roof_share: Option<f64> ["ratio"],
         /// The same over that of the second-level cache.
         l2_roof_share: Option<f64> ["ratio"],
@@ -417,11 +414,11 @@ columns! {
         bound_by: Option<String>,
     }
     Simulation {
-        /// The simulator that the times come from: nothing was measured.
+        /// The simulator of the times: nothing was measured.
         simulator: Option<String>,
         /// The simulator's profile of the hardware.
         simulator_profile: Option<String>,
-        /// What the profile's parameters were fitted to, and when.
+        /// The measurements that the profile's parameters were fitted to, with their date.
         simulator_calibration: Option<String>,
         /// Mean error of the simulator on measurements of boards whose tasks were left out of the fit.
         simulator_error_percent: Option<f64> ["%"],
@@ -433,9 +430,9 @@ columns! {
         simulated_bytes_read: Option<u64> ["bytes"],
         /// Bytes that the simulated device writes to memory.
         simulated_bytes_written: Option<u64> ["bytes"],
-        /// What limits the simulated run: `load`, `gemm`, `compute`, `store`, `host` or `waiting`.
+        /// Limit of the simulated run: `load`, `gemm`, `compute`, `store`, `host` or `waiting`.
         simulated_limit: Option<String>,
-        /// Blocks of the operator that the device does not do, joined with `;`: the time does not hold them.
+        /// Blocks of the operator that the device does not run, joined with `;`: the time does not include them.
         cpu_side: Option<String>,
         /// Exponents of the scales of data and weights, and the shift of sums, where the device computes in int8.
         quantisation: Option<JsonText>,

@@ -110,7 +110,7 @@ impl Status {
 }
 
 words! {
-    /// What the caches held when a sample began.
+    /// State of the caches when a sample began.
     CacheState, "a cache state" {
         /// As inside the model: as many bytes have passed since the weights were last read and the outputs' memory was last used. With several threads each has written a share of the activations.
         Model = "model",
