@@ -47,7 +47,7 @@ fn is_control(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
 }
 
-/// Characters behind an escape that make a sequence `ESC [ digits m`.
+/// Characters after an escape that make a sequence `ESC [ digits m`.
 fn colour_sequence(first: char, rest: &Peekable<Chars<'_>>) -> Option<usize> {
     if first != '\x1b' {
         return None;

@@ -322,7 +322,7 @@ pub fn escape_markdown(text: &str) -> String {
     out
 }
 
-/// Text in pieces of at most `room` characters, broken behind spaces and separators where there are any.
+/// Text in pieces of at most `room` characters, broken after spaces and separators where there are any.
 pub fn wrapped(text: &str, room: usize) -> Vec<String> {
     let all: Vec<char> = text.chars().collect();
     let mut lines = Vec::new();

@@ -30,7 +30,7 @@ pub fn skip(check: &str, why: &str) {
     }
 }
 
-/// Whether a list, one check a line with comments behind `#`, names a check.
+/// Whether a list, one check a line with comments after `#`, names a check.
 fn may_be_skipped(list: &str, check: &str) -> bool {
     let names = list
         .lines()

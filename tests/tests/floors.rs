@@ -106,7 +106,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The first names behind `crate::`, those in braces too.
+/// The first names after `crate::`, those in braces too.
 fn names_in_crate(code: &str) -> BTreeSet<String> {
     let name = |text: &str| -> String {
         let word = |c: &char| c.is_alphanumeric() || *c == '_';

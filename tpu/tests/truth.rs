@@ -163,7 +163,7 @@ fn each_descriptor_damaged() {
                     let profile = read(&dump);
                     let (matched, all) = compare(&truth, &profile, &place);
                     assert!(matched + 3 >= all, "{place}: {matched} of {all}");
-                    // Zeros behind the last command are padding, and BM1688 has no record of it.
+                    // Zeros after the last command are padding, and BM1688 has no record of it.
                     if !last {
                         assert!(!profile.report.is_whole(), "{place}: nothing is missed");
                     }

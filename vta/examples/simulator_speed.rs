@@ -11,7 +11,7 @@ use vtasim::{Config, Profile, Space, Tail, Workload, lower};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted: usize = std::env::args().nth(1).map_or(Ok(100_000), |n| n.parse())?;
     let profile = Profile::find("pynq-1x16")?;
-    // The convolutions of ResNet-18 behind the first.
+    // The convolutions of ResNet-18 after the first.
     let layers = [
         (64, 56, 64, 3, 1),
         (64, 56, 128, 3, 2),

@@ -37,7 +37,7 @@ impl Display for Machine {
 pub(super) struct Side {
     /// The paths of the request.
     pub paths: Vec<PathBuf>,
-    /// Points, in the order of the rows; a run's whole models behind them.
+    /// Points, in the order of the rows; a run's whole models after them.
     pub points: Vec<Point>,
     /// Machines, by fingerprint.
     pub machines: Vec<Machine>,

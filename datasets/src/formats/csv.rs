@@ -215,7 +215,7 @@ impl CsvRows {
         checked(&self.path, line, row).map(Some)
     }
 
-    /// Hands out the rows behind the header of a large file, as long as all is as it should be.
+    /// Hands out the rows after the header of a large file, as long as all is as it should be.
     fn read_large<E: Send>(&self, take: &mut pieces::Take<'_, E>) -> Result<(), pieces::Stop<E>> {
         let odd = |_: io::Error| pieces::Stop::Odd;
         let file = File::open(&self.path).map_err(odd)?;

@@ -32,7 +32,7 @@ pub struct RunWriter {
 /// A run that was taken up again.
 #[derive(Debug)]
 pub struct Reopened {
-    /// The writer, behind the last whole row.
+    /// The writer, after the last whole row.
     pub writer: RunWriter,
     /// The rows the run holds.
     pub rows: Vec<Row>,
@@ -166,7 +166,7 @@ impl RunWriter {
     }
 
     /// Takes up the run in `folder` again: cuts off a torn last row, reads the others, and goes
-    /// on behind them. Its Parquet file goes until it is finished again.
+    /// on after them. Its Parquet file goes until it is finished again.
     ///
     /// # Errors
     /// Fails if there is no run, or if a row other than a torn last one is damaged.

@@ -79,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Reads the options behind a device's name. What the compiler thinks of their values is [`Device::check`]'s to say.
+    /// Reads the options after a device's name. What the compiler thinks of their values is [`Device::check`]'s to say.
     ///
     /// # Errors
     /// Fails if a word is not an option of the device, or if an option is given twice.

@@ -69,7 +69,7 @@ pub struct Pruned {
 /// Times `number` calls of `run`.
 ///
 /// # Errors
-/// The first error of `run`; the calls behind it are not made.
+/// The first error of `run`; the calls after it are not made.
 pub fn time_calls<E>(
     timer: &mut dyn Timer,
     number: u32,

@@ -113,7 +113,7 @@ impl Dimension {
         }
     }
 
-    /// Its name: the factor, and the axis behind a dot.
+    /// Its name: the factor, and the axis after a dot.
     pub fn name(&self) -> String {
         match &self.axis {
             Some(axis) => format!("{}.{axis}", self.factor.name()),

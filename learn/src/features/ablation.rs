@@ -9,7 +9,7 @@ pub enum Estimate {
     Cycles,
     /// How windows that slide over each channel go through rows.
     Windows,
-    /// Exponentials that are fused behind a reduction.
+    /// Exponentials that are fused after a reduction.
     Epilogue,
     /// Weights and outputs that have left the caches.
     Reuse,

@@ -11,7 +11,7 @@ use super::schedule::{PieceSteps, Pieces};
 const FLOPS_PER_BYTE: f64 = 8.0;
 /// Arithmetic that takes as long as an exponential.
 const TRANSCENDENTAL_FLOPS: f64 = 40.0;
-/// Exponentials of a kernel of its own that take as long as one lane of an exponential that is fused behind a reduction.
+/// Exponentials of a kernel of its own that take as long as one lane of an exponential that is fused after a reduction.
 const FUSED_LANE: f64 = 1.2;
 /// Bytes that take as long to move as looking for an element in one more input.
 const CHOICE_BYTES: f64 = 1.0;

@@ -46,7 +46,7 @@ pub(super) trait DeviceFeatures: Sync {
     /// Sets the features that depend on the device but not on the schedule.
     fn describe(&self, _: &mut Values, _: &Query<'_>) {}
 
-    /// Lanes for each exponential that is fused behind a reduction.
+    /// Lanes for each exponential that is fused after a reduction.
     fn fused_lanes(&self, _: &Query<'_>) -> Option<f64> {
         None
     }

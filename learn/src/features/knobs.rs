@@ -165,7 +165,7 @@ impl Knobs {
     }
 
     /// A split of an axis of `extent` into `N` factors, outermost first. A factor that the log left open (-1) is what
-    /// covers the extent. Shorter splits are padded behind the outermost factor.
+    /// covers the extent. Shorter splits are padded after the outermost factor.
     pub fn split<const N: usize>(&self, name: &str, extent: f64) -> Option<[f64; N]> {
         let factors = self.value(name)?.as_array()?;
         if factors.is_empty() || factors.len() > N {

@@ -253,7 +253,7 @@ fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
     values.last_fill_16 = fill(o.last, 16.0);
 }
 
-/// Operators behind the first in the name of a fused one: `conv2d_add_relu` has two, `…_3more` three more.
+/// Operators after the first in the name of a fused one: `conv2d_add_relu` has two, `…_3more` three more.
 fn fused_operators(name: &str) -> f32 {
     let mut count = 0.0;
     for word in name.split('_').skip(1) {

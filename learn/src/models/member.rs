@@ -408,7 +408,7 @@ impl Member {
             values: &values,
             width,
         })?;
-        // The constant stands behind the features of each point.
+        // The constant stands after the features of each point.
         for point in own.chunks_exact(width + 1) {
             for (&column, value) in self.columns.iter().zip(point) {
                 means[column] += f64::from(value.abs()) / points.len() as f64;

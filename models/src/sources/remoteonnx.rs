@@ -57,7 +57,7 @@ fn is_address(model: &str) -> bool {
     model.starts_with("http://") || model.starts_with("https://")
 }
 
-/// The address, and the hash that may stand behind it.
+/// The address, and the hash that may stand after it.
 fn address(model: &str) -> Result<Wanted, ImportError> {
     let Some((url, fragment)) = model.split_once('#') else {
         return Ok(Wanted {

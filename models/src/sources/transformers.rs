@@ -15,7 +15,7 @@ use crate::sources::request::ImportRequest;
 /// The source.
 pub(super) struct Transformers;
 
-/// Parts of a model that can be named behind a colon.
+/// Parts of a model that can be named after a colon.
 const PARTS: [&str; 4] = ["prefill", "decode", "encoder", "decoder"];
 /// Name of the file that makes a folder a checkpoint.
 pub(super) const CONFIG: &str = "config.json";
@@ -127,7 +127,7 @@ fn full_name(short: &str, architecture: &Architecture) -> String {
     format!("{short}{separator}{}", changes.join(","))
 }
 
-/// A model's name and the part behind it.
+/// A model's name and the part after it.
 fn split(model: &str) -> (&str, Option<&str>) {
     match model.rsplit_once(':') {
         Some((name, part)) if PARTS.contains(&part) => (name, Some(part)),

@@ -3,7 +3,7 @@
 //!     scripts/bench predict
 //!
 //! runs this with a folder for its files: a CSV file of several GB, and what `speed.py` trains on. It sets the figures
-//! against their targets; with the word `train` behind the folder it trains alone ([`training`]). Prints one JSON object.
+//! against their targets; with the word `train` after the folder it trains alone ([`training`]). Prints one JSON object.
 //! Everything works on made-up rows.
 
 #[global_allocator]

@@ -269,7 +269,7 @@ fn nearest(answer: &Answer) -> Table {
     table
 }
 
-/// Words behind a mark, in lines of this many characters where the words allow; all but the first are indented.
+/// Words after a mark, in lines of this many characters where the words allow; all but the first are indented.
 fn hanging<'a>(mark: &str, words: impl Iterator<Item = &'a str>, width: usize) -> String {
     let indent = mark.chars().count();
     let mut text = mark.to_owned();

@@ -1,6 +1,6 @@
 //! Cutting a graph of calls into blocks that follow each other.
 //!
-//! A cut is good where nothing behind it can begin before the call in front of it has ended. Long blocks without a good cut are
+//! A cut is good where nothing after it can begin before the call in front of it has ended. Long blocks without a good cut are
 //! cut after [`MOST_CALLS`] calls: stages then do not cross that cut, which is a restriction and no error.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ pub const MOST_CALLS: usize = 24;
 
 /// Ranges of the calls, which are in topological order.
 pub fn blocks(calls: &[Call]) -> Vec<Range<usize>> {
-    // The first call behind each call that does not need it, or something that needs it.
+    // The first call after each call that does not need it, or something that needs it.
     let mut blocks = Vec::new();
     let mut begin = 0;
     for call in 0..calls.len() {

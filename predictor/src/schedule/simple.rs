@@ -80,7 +80,7 @@ pub fn share(problem: &Problem, groups: u32) -> u32 {
 }
 
 /// Each model on one of several groups of equal threads, filled longest first and as even as that makes them. The end
-/// of the longest group runs on all threads behind them, where that is faster. Nothing for one model, or where threads
+/// of the longest group runs on all threads after them, where that is faster. Nothing for one model, or where threads
 /// do not suffice.
 pub fn partitioned(problem: &Problem) -> Option<Vec<Groups>> {
     let many = problem.calls.last()?.at.0 + 1;

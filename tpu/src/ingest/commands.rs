@@ -319,7 +319,7 @@ fn drop_preamble(nodes: &mut Vec<Command>, length: usize, framing: Option<usize>
         nodes.drain(..length.min(nodes.len()));
         return;
     }
-    // One that was restored from its details may stand behind the reset.
+    // One that was restored from its details may stand after the reset.
     let restored = nodes[section..]
         .iter()
         .take(length - section)

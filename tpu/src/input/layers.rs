@@ -30,9 +30,9 @@ pub struct Layer {
     pub name: String,
     /// Whether it works on local memory only.
     pub local: bool,
-    /// TIU commands, first and behind last, counted from 0.
+    /// TIU commands, first and after last, counted from 0.
     pub tiu: (u64, u64),
-    /// GDMA commands, first and behind last, counted from 0.
+    /// GDMA commands, first and after last, counted from 0.
     pub gdma: (u64, u64),
     /// Operands: shape and type as in `<1x3x128x128xf32>`.
     pub operands: Vec<Tensor>,

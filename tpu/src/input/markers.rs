@@ -56,7 +56,7 @@ pub(crate) struct Marks {
     idle: usize,
     /// Commands of TIU and GDMA before the first name.
     nameless: [usize; 2],
-    /// Those behind it.
+    /// Those after it.
     named: [usize; 2],
 }
 
@@ -139,7 +139,7 @@ impl Marks {
 
     fn fewer_than_most(&self) -> u64 {
         let mut kernels = self.kernels.clone();
-        // Resets behind the last kernel are of none.
+        // Resets after the last kernel are of none.
         if self.open & !RESETS != 0 {
             kernels.push(self.open);
         }

@@ -100,7 +100,7 @@ pub enum Origin {
     Recorded,
     /// Its node is lost; it stands where its details do. Which kernel it is of may be the neighbour's.
     Restored,
-    /// It was recorded behind some that cannot be read, whose number is not known: its id is only likely.
+    /// It was recorded after some that cannot be read, whose number is not known: its id is only likely.
     Uncounted,
     /// It was recorded in a kernel whose name lost a part.
     Unnamed,
@@ -184,7 +184,7 @@ impl Nodes {
     }
 
     /// Reads one block. `plan` gives the details of nodes, if details were recorded; the `last` block also gets the
-    /// commands that stand behind all nodes.
+    /// commands that stand after all nodes.
     pub(crate) fn read(
         &mut self,
         chip: Chip,

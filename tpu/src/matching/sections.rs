@@ -162,7 +162,7 @@ fn price(records: &RecordSection, commands: &CommandSection, base: u32, fit: Fit
     if fit == Fit::Equal && (low > 0 || span != commands.count) {
         return leave.saturating_add(1);
     }
-    // Ids rise, so what lies behind the last command are at most this many records.
+    // Ids rise, so what lies after the last command are at most this many records.
     let over = span.saturating_sub(commands.count).min(have);
     let missing = commands.count.saturating_sub(have - over);
     let price = over * RECORD + missing;

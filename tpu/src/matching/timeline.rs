@@ -55,7 +55,7 @@ impl Timeline {
         }
     }
 
-    /// Whether another engine began commands behind a reset of ids before this one had ended its commands before that
+    /// Whether another engine began commands after a reset of ids before this one had ended its commands before that
     /// reset. Then one of the two has the wrong commands. The system DMA may be late, but not early.
     pub fn outlasts(&self, other: &Timeline) -> bool {
         let began_behind = |next: u32| {
@@ -98,7 +98,7 @@ impl Timeline {
         same_part && same_time && self.goes_with(other)
     }
 
-    /// Whether this engine had begun something that was sent behind a stretch when that started.
+    /// Whether this engine had begun something that was sent after a stretch when that started.
     pub fn was_behind(&self, stretch: &Stretch) -> bool {
         let (_, to) = self.window(stretch.first, stretch.last);
         stretch.start_ns + SLACK_NS >= to
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn what_was_sent_behind_a_reset_begins_when_all_before_it_has_ended() {
         let gdma = |end| Timeline::new(&[stretch(1, 9, Some(20), 100.0, end)]);
-        // The second of its sections stands behind the first command after the reset.
+        // The second of its sections stands after the first command after the reset.
         let sdma = Timeline::new(&[
             stretch(10, 12, Some(30), 300.0, 500.0),
             stretch(30, 32, None, 2000.0, 2300.0),

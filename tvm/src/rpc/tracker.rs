@@ -1,6 +1,6 @@
 //! The tracker: a list of servers by key, which hands out the free ones.
 //!
-//! Messages are JSON behind their length (32 bits, little-endian), after both sides have said [`TRACKER_MAGIC`]. Whatever
+//! Messages are JSON after their length (32 bits, little-endian), after both sides have said [`TRACKER_MAGIC`]. Whatever
 //! comes is bounded: a length beyond [`MOST_BYTES`], other bytes, or silence is an error that names the peer.
 
 use std::collections::BTreeMap;

@@ -150,7 +150,7 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        // With one thread the compiler puts these pops behind the synchronisation, where nothing takes them.
+        // With one thread the compiler puts these pops after the synchronisation, where nothing takes them.
         if repeats && threads > 1 {
             for _ in 0..threads {
                 self.queue.pop(Stage::Store, Stage::Compute);

@@ -89,7 +89,7 @@ fn valley() -> (FakeRunner, Seen<u64>) {
     (fake, list)
 }
 
-/// Runs a plan with the tuner in the place of its own proposer, behind rows that are there already.
+/// Runs a plan with the tuner in the place of its own proposer, after rows that are there already.
 fn tune(bench: &Bench, fake: &FakeRunner) -> RunReport {
     let planned = planned(bench.plan());
     let folder = planned.plan.out.clone();

@@ -14,7 +14,7 @@ pub(super) const KEY: &str = "opbench.crc32";
 /// Stands in place of the digits while the sum is computed.
 pub(super) const PLACEHOLDER: &str = "00000000";
 
-/// Thrift's compact protocol: behind the key comes the header of a binary field, then the length of its text.
+/// Thrift's compact protocol: after the key comes the header of a binary field, then the length of its text.
 const BEHIND_KEY: [u8; 2] = [0x18, PLACEHOLDER.len() as u8];
 /// The footer's length and the magic bytes at the end of a file.
 const TAIL: u64 = 8;
@@ -48,7 +48,7 @@ pub(super) fn is_intact(file: &mut File) -> io::Result<bool> {
     Ok(stored == format!("{sum:08x}").as_bytes())
 }
 
-/// Where the checksum's digits are: behind the last occurrence of the key in the footer.
+/// Where the checksum's digits are: after the last occurrence of the key in the footer.
 fn digits_at(file: &mut File) -> io::Result<Option<u64>> {
     let length = file.seek(SeekFrom::End(0))?;
     if length < TAIL {

@@ -19,7 +19,7 @@ pub(super) type Counts = BTreeMap<String, u64>;
 const INSTRUCTION_BYTES: usize = 16;
 /// The lowest bits of an instruction, which select what it does and the form of its operands.
 const SELECTING_BITS: u16 = 0xfff;
-/// Fills code up behind its last instruction.
+/// Fills code up after its last instruction.
 const FILLING: &str = "NOP";
 
 /// Counts the instructions of cubins for one architecture.
@@ -122,7 +122,7 @@ struct Listed<'a> {
     bits: u16,
 }
 
-/// The instructions of a listing: lines `/*0010*/ @P0 FFMA.FTZ R1, … ; /* 0x…7223 */` behind a label `.text.NAME:`.
+/// The instructions of a listing: lines `/*0010*/ @P0 FFMA.FTZ R1, … ; /* 0x…7223 */` after a label `.text.NAME:`.
 fn listed(listing: &str) -> Vec<Listed<'_>> {
     let mut kernel = "";
     let mut all = Vec::new();

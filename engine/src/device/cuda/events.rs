@@ -78,7 +78,7 @@ impl Runtime {
         Ok(event)
     }
 
-    /// Puts an event behind what was started so far.
+    /// Puts an event after what was started so far.
     fn record(self, event: Event) -> Result<(), CudaError> {
         // SAFETY: the event was made by this runtime and lives as long as the process.
         done("cudaEventRecord", unsafe {

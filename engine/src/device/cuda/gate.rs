@@ -1,6 +1,6 @@
-//! A gate in the GPU's queue: work behind it waits until the host has put all of it there.
+//! A gate in the GPU's queue: work after it waits until the host has put all of it there.
 //!
-//! An event is passed as soon as the GPU comes to it. Where the queue is empty, the first kernel behind it comes some
+//! An event is passed as soon as the GPU comes to it. Where the queue is empty, the first kernel after it comes some
 //! microseconds later from the host, and further ones one by one. A time between two events is then the time to start
 //! kernels, not to run them. The effect is larger for a single call than in a model that keeps the queue full. The gate
 //! is a host function on the stream (`cudaLaunchHostFunc` of the CUDA Runtime API), which returns when the host says

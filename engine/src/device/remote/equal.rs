@@ -22,7 +22,7 @@ pub(super) struct Equality {
     kernel: Kernel,
     sums: Tensor,
     device: Device,
-    /// The numbers of whole vectors and of elements behind them, by elements.
+    /// The numbers of whole vectors and of elements after them, by elements.
     counts: RefCell<HashMap<i64, Tensor>>,
 }
 

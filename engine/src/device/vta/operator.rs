@@ -231,7 +231,7 @@ impl Offload {
             .map_or_else(Vec::new, |rest| rest.blocks.clone())
     }
 
-    /// Takes the statements behind the product as long as VTA can do them.
+    /// Takes the statements after the product as long as VTA can do them.
     fn follow(&mut self, f: &Function, product: usize) -> Result<(), Refusal> {
         let mut done = product;
         while let Some(next) = f.blocks.get(done + 1)

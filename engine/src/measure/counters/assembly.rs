@@ -65,7 +65,7 @@ pub(super) fn assembly(program: &Program<'_>) -> Result<String, String> {
 /// The part of a kernel that must take most of its time. `None` if nothing reads, writes or calculates.
 pub(super) fn hottest(assembly: &str) -> Option<Hottest<'_>> {
     let mut instructions: Vec<Instruction<'_>> = Vec::new();
-    // Labels with the place of the instruction behind them, in ascending order.
+    // Labels with the place of the instruction after them, in ascending order.
     let mut labels: Vec<(&str, usize)> = Vec::new();
     let mut frame_pointer = false;
     for line in assembly.lines() {

@@ -60,7 +60,7 @@ fn tile(row: &Row, class: Class, unit: VectorUnit) -> Option<Tile> {
         .map(|l| i64::try_from(l.extent).ok())
         .collect::<Option<_>>()?;
     let packed = row.weight_layout.as_deref().and_then(packed);
-    // The axis that the vectors run along: channels behind the batch, or columns.
+    // The axis that the vectors run along: channels after the batch, or columns.
     let place = match class {
         Class::Conv => 1,
         Class::Dense | Class::BatchMatmul => spatial.len().checked_sub(1)?,

@@ -1,4 +1,4 @@
-//! Cost of exponentials fused behind a reduction on a CPU.
+//! Cost of exponentials fused after a reduction on a CPU.
 //!
 //! They are computed one vector of results after the other. Each step of the polynomial waits for the one before, so a
 //! vector of few lanes takes nearly as long as a full one. At one thread of a Zen 4, depthwise convolutions with SiLU
@@ -13,7 +13,7 @@ const USUAL_LANES: f64 = 8.0;
 /// Lanes in which a vector could be computed while it waits.
 const WAIT_LANES: f64 = 8.0;
 
-/// Lanes for each exponential behind a reduction, including lanes without work; missing if the operator has no
+/// Lanes for each exponential after a reduction, including lanes without work; missing if the operator has no
 /// reduction.
 pub(super) fn lanes(query: &Query<'_>) -> Option<f64> {
     let unit = query.machine.vector;

@@ -210,7 +210,7 @@ fn output_extents(row: &Row) -> Vec<f64> {
 
 /// Height (axis 0) or width (axis 1) of the input; 1 if it is not an image.
 fn image_extent(row: &Row, axis: usize) -> f64 {
-    // NCHW and its blocked forms have height and width behind the channels; three-dimensional windows have them last.
+    // NCHW and its blocked forms have height and width after the channels; three-dimensional windows have them last.
     let three_dimensional = row.kernel.as_ref().is_some_and(|k| k.0.len() == 3);
     let first = if three_dimensional { 3 } else { 2 };
     let input = row.input_shapes.as_ref().and_then(|s| s.0.first());

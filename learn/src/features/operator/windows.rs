@@ -137,7 +137,7 @@ impl Windows {
         let extent = i64::try_from(self.computed).ok()?;
         let other = self.other.as_ref().map_or(1, |(_, extent)| *extent);
         let packed = (extent % unit.lanes() == 0).then_some(unit.lanes());
-        // Whole vectors of a row stand one behind the other: more rows share what they load.
+        // Whole vectors of a row stand one after the other: more rows share what they load.
         let vector = match packed {
             Some(lanes) => VectorExtent {
                 extent: lanes,

@@ -269,7 +269,7 @@ impl Table {
     }
 }
 
-/// Names behind a node of a run-time generated instruction (CV84X6): function, its name, variant, its name.
+/// Names after a node of a run-time generated instruction (CV84X6): function, its name, variant, its name.
 pub fn rvt_name(function: u32, variant: u32) -> (&'static str, &'static str) {
     type Variants = HashMap<u32, &'static str>;
     static NAMES: OnceLock<HashMap<u32, (&'static str, Variants)>> = OnceLock::new();

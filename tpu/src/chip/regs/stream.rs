@@ -20,9 +20,9 @@ pub struct Decoded {
 /// Why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeStop {
-    /// At an end mark, or behind a system command at the end of the block.
+    /// At an end mark, or after a system command at the end of the block.
     End,
-    /// At the end of the block, behind a command that ends no chain.
+    /// At the end of the block, after a command that ends no chain.
     Open,
     /// At a command that is not in the chip's table; byte offset in the file, and its first bytes.
     Unknown {
@@ -125,7 +125,7 @@ pub(crate) fn without_end_mark(
     }
 }
 
-/// Whether a command ends the chain: a mark, or a system command with nothing but zeros behind it.
+/// Whether a command ends the chain: a mark, or a system command with nothing but zeros after it.
 pub(super) fn ends_chain(
     chip: Chip,
     unit: CommandUnit,

@@ -48,7 +48,7 @@ pub(super) fn write(
     kinds(profile, &found, row + 2, sheet, style)
 }
 
-/// The model, the chip and the totals. Returns the row behind them.
+/// The model, the chip and the totals. Returns the row after them.
 fn model(
     profile: &Profile,
     found: &Overview,

@@ -8,7 +8,7 @@ pub(super) struct Style {
     pub bold: Format,
     /// Whole numbers.
     pub whole: Format,
-    /// Numbers with three digits behind the point.
+    /// Numbers with three digits after the point.
     pub fixed: Format,
     /// Shares.
     pub percent: Format,

@@ -240,7 +240,7 @@ impl Pairing<'_> {
         (nodes, restored)
     }
 
-    /// Takes nodes behind all details off that are too many for the records: they did not lose their details.
+    /// Takes nodes after all details off that are too many for the records: they did not lose their details.
     fn drop_behind(
         &self,
         nodes: &mut [Option<Planned>],

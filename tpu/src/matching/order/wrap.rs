@@ -92,7 +92,7 @@ pub(super) fn starts_around_middle(raw: &[RawRecord]) -> Vec<i64> {
 
 /// Starts with the clock's wraps undone. Where a start goes back, each is placed as near as possible to the median of
 /// the latest five. Records out of place or with a wrong clock then do not shift the others. A leap of a quarter of the
-/// clock's range or more is believed if the records behind it follow.
+/// clock's range or more is believed if the records after it follow.
 pub(super) fn unwrapped_starts(raw: &[RawRecord]) -> Vec<i64> {
     let apart = |from: u32, to: u32| i64::from(to.wrapping_sub(from) as i32);
     let Some(first) = raw.first() else {

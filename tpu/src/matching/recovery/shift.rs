@@ -10,7 +10,7 @@ pub(in crate::matching) struct Split {
     pub clashes: usize,
 }
 
-/// Before the border records have the command of their number, behind it the one `shift` before that. If `shift`
+/// Before the border records have the command of their number, after it the one `shift` before that. If `shift`
 /// is positive, the commands of that number of records at the border are lost.
 pub(in crate::matching) fn split(
     places: &[usize],

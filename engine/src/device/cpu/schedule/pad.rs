@@ -92,7 +92,7 @@ fn image_range(padding: &Part, from_last: usize) -> Option<Range<i64>> {
     Some(-index.offset..read.shape[place] - index.offset)
 }
 
-/// Parts a loop in front of the steps `inside` and behind them; returns the loop over these.
+/// Parts a loop in front of the steps `inside` and after them; returns the loop over these.
 fn part(s: &Schedule, l: &Loop, inside: Range<i64>) -> Result<Loop> {
     let mut extents = Vec::new();
     if inside.start > 0 {

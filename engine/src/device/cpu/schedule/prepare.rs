@@ -1,7 +1,7 @@
 //! Bringing an operator's blocks into the form that templates expect.
 //!
 //! Producers are written into their consumers, and the element-wise tail is collapsed into one block. What remains is
-//! distinguished: paddings, the reduction that does the work, and the tail behind it.
+//! distinguished: paddings, the reduction that does the work, and the tail after it.
 
 use tvm_bridge::{Block, Result, Schedule};
 

@@ -30,7 +30,7 @@ struct Kernel {
 /// # Errors
 /// Fails if the script is not what TVM prints for kernels.
 pub(super) fn with_shim(source: &str, script: &str) -> Result<String> {
-    // The header is for the CUDA compiler; behind it are functions of inline assembly, and the kernels.
+    // The header is for the CUDA compiler; after it are functions of inline assembly, and the kernels.
     let starts = ["__forceinline__ __device__", "extern \"C\" __global__"];
     let start = starts.iter().filter_map(|s| source.find(s)).min();
     let kernels_alone = &source[start.context("no kernel")?..];

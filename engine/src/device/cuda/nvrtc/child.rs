@@ -1,6 +1,6 @@
 //! The process that NVRTC runs in, and its messages to and from its parent.
 //!
-//! The parent writes one JSON line a request. The child answers with one JSON line, and the cubin's bytes behind it. A
+//! The parent writes one JSON line a request. The child answers with one JSON line, and the cubin's bytes after it. A
 //! compilation that takes too long ends the child by the alarm that it has set itself, so nothing has to watch it. A
 //! child whose parent is gone finds the end of its input.
 

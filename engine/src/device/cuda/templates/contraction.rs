@@ -291,7 +291,7 @@ fn vectorize_last(s: &Schedule, copy: &Block, most: i64) -> Result<()> {
     Ok(())
 }
 
-/// Computes what is behind the product where its results are stored; what cannot be computed there is a kernel of its own.
+/// Computes what is after the product where its results are stored; what cannot be computed there is a kernel of its own.
 fn finish(s: &Schedule, copy_out: &Block, product: &Product, knobs: &TileKnobs) -> Result<()> {
     let inlined = inline_consumers(s, copy_out);
     if inlined.is_err() {

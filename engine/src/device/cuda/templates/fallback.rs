@@ -34,7 +34,7 @@ pub(super) fn with_knobs(s: &Schedule, knobs: ElementKnobs) -> Result<ElementKno
     Ok(knobs)
 }
 
-/// Makes every block behind `block` a kernel.
+/// Makes every block after `block` a kernel.
 ///
 /// # Errors
 /// Fails if TVM does.

@@ -74,7 +74,7 @@ pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
     Ok(())
 }
 
-/// Writes everything behind `block` into it, so that the block computes the operator's output.
+/// Writes everything after `block` into it, so that the block computes the operator's output.
 ///
 /// # Errors
 /// Fails if a consumer reads the result in another order, if there are several outputs, or if not every thread of a

@@ -123,7 +123,7 @@ impl Product {
         self.depth.first().map_or(1, |&i| self.info.iters[i].extent)
     }
 
-    /// The product with each sum shared out in this many parts, which are another axis of the batch. Something behind it adds
+    /// The product with each sum shared out in this many parts, which are another axis of the batch. Something after it adds
     /// them up.
     ///
     /// # Errors

@@ -196,7 +196,7 @@ fn side_by_side(s: &Schedule, spatial: &[Loop], results: i64) -> Result<[Loop; 2
     Ok([blocks, parts[1].clone()])
 }
 
-/// Computes what is behind a reduction by the threads that hold its results.
+/// Computes what is after a reduction by the threads that hold its results.
 fn tail(s: &Schedule, part: &Part, block: &Loop, axis: &str) -> Result<()> {
     let consumers = s.consumers(&part.block)?;
     if consumers.is_empty() {
@@ -206,7 +206,7 @@ fn tail(s: &Schedule, part: &Part, block: &Loop, axis: &str) -> Result<()> {
     // Placed before anything is written into it: what it may not touch would otherwise be forgotten.
     s.reverse_compute_at_with_unit_loops(&copy, block)?;
     let loops = s.loops(&copy)?;
-    // Those behind the loop of blocks.
+    // Those after the loop of blocks.
     s.bind(&s.fuse(&loops.iter().skip(1).collect::<Vec<_>>())?, axis)?;
     if inline_consumers(s, &copy).is_err() {
         fallback::rest(s, &copy)?;

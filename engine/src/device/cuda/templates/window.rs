@@ -107,7 +107,7 @@ fn of_row(s: &Schedule, spatial: &mut [Loop], tile: i64) -> Result<Loop> {
     Ok(inner)
 }
 
-/// Computes what is behind a reduction where its results are.
+/// Computes what is after a reduction where its results are.
 fn tail(s: &Schedule, part: &Part, thread: &Loop) -> Result<()> {
     if let [consumer] = &s.consumers(&part.block)?[..]
         && s.is_guarded(&part.block)?

@@ -32,7 +32,7 @@ use output::Totals;
 pub(super) struct Callgrind;
 
 const NAME: &str = "callgrind";
-/// The word behind `worker` that makes this program the child under valgrind.
+/// The word after `worker` that makes this program the child under valgrind.
 pub const CHILD: &str = "simulate";
 /// Symbol of the kernel in its library.
 const KERNEL: &str = "__tvm_ffi_main";

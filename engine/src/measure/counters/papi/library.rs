@@ -44,7 +44,7 @@ pub(super) const CONFLICT: c_int = -8;
 const NO_EVENT: c_int = -7;
 /// The component cannot do this.
 const COMPONENT_CANNOT: [c_int; 3] = [-4, -18, -19];
-/// Offset of `disabled_reason` in `PAPI_component_info_t`: behind name (128), short name (64), description (128), and
+/// Offset of `disabled_reason` in `PAPI_component_info_t`: after name (128), short name (64), description (128), and
 /// three versions (64 each). It is the same in `papi.h` of 5.7, 6.0, 7.0 and 7.3.
 const DISABLED_REASON: usize = 512;
 /// No event set.

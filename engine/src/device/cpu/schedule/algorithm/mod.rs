@@ -3,7 +3,7 @@
 //!
 //! [`pixels`] is a schedule of the operator's own program. The others replace the program before it is scheduled
 //! ([`rewritten`]); its parameters and its element-wise tail stay. The stages of an algorithm are written as the loops
-//! that run. So [`scheduled`] has only to schedule the copy in front of them and the tail behind them. The weights are
+//! that run. So [`scheduled`] has only to schedule the copy in front of them and the tail after them. The weights are
 //! taken as the direct convolution has them, packed for vectors of output channels. So an algorithm's work on them is
 //! part of its time.
 

@@ -87,7 +87,7 @@ pub(super) const MAXIMA: [Half; 2] = [
     ("bfloat_row_maximum", BFLOAT, &[&[37, 101], &[37]], 101),
 ];
 
-/// A convolution whose results are rounded behind its sums.
+/// A convolution whose results are rounded after its sums.
 pub(super) const CONV3D: Half = (
     "conv3d",
     HALF,
