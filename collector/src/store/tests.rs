@@ -164,7 +164,7 @@ fn sixteen_writers_lose_nothing_while_another_is_killed() {
             assert_eq!(best(&writer.to_string()), 801.0);
         }
         assert_eq!(best("shared"), 1000.0 - (199.0 * 16.0 + 15.0) / 16.0);
-        // It was killed at some moment after its last word.
+        // It was killed at some moment after its last message.
         assert!(best("killed") <= acknowledged);
     });
 }

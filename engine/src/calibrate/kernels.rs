@@ -3,7 +3,7 @@
 //! Both are loop nests that are compiled like any operator. A parallel loop runs over the threads, and each thread
 //! keeps a tile of accumulators in registers. [`Kind::Peak`] multiplies and adds in registers alone; [`Kind::Read`]
 //! adds up a working set of its own, again and again. The counts of the loops are data, so that the compiler cannot
-//! keep a small set in registers. All other data are ones, so every output must be the number of additions after it. A
+//! keep a small set in registers. All other data are ones, so every output must be the number of its additions. A
 //! loop that was left out or cut short shows in the result.
 
 use std::slice::from_ref;

@@ -57,7 +57,7 @@ pub struct Feature {
 }
 
 impl Feature {
-    /// The value after a feature's number, in the unit of its meaning.
+    /// The value that a feature's number represents, in the unit of its meaning.
     pub fn value(&self, number: f32) -> f32 {
         match self.scale {
             Scale::Plain => number,
