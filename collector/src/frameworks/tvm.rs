@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, anyhow};
 use opdata::CacheState;
 use opdata::contract::StopRule;
 use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{Counting, WholeModelReady, WholeModelSpec};
-use opengine::runner::{Failure, Runner};
+use opengine::runner::Runner;
 use opmodels::ImportRequest;
 use tvm_bridge::libs::TVM_VERSION;
 
@@ -18,7 +18,7 @@ use super::contender::{Contender, Facts, OperatorTime, Round};
 use super::kinds::Kind;
 use crate::apply::Lookup;
 use crate::plan::Planned;
-use crate::run::{Session, runner};
+use crate::run::{Session, in_model, runner};
 
 /// Maximum number of timed runs in a round.
 const MOST_RUNS: u32 = 500;
@@ -79,15 +79,8 @@ impl Tvm {
             export: None,
             watch_tasks: false,
         };
-        let ready = runner
-            .build_whole_model(spec)
-            .map_err(|failure| failed(&model, &failure))?;
-        if let Some(complaint) = ready.comparison.complaint() {
-            bail!(
-                "{model} computes something else in TVM: output against {}: {complaint}",
-                ready.checked_against
-            );
-        }
+        let ready = in_model::build(runner.as_mut(), spec)
+            .with_context(|| format!("{model} cannot be run by TVM"))?;
         Ok(Tvm {
             runner,
             model,
@@ -103,10 +96,6 @@ impl Tvm {
         origin.clone_into(&mut self.ready.checked_against);
         self
     }
-}
-
-fn failed(model: &str, failure: &Failure) -> anyhow::Error {
-    anyhow::anyhow!("{model} in TVM: {}", failure.reason)
 }
 
 impl Contender for Tvm {
@@ -136,7 +125,7 @@ impl Contender for Tvm {
             .runner
             // The other frameworks have no reference kernel that shows quiet runs.
             .measure_whole_model(&at, policy, Counting::All)
-            .map_err(|failure| failed(&self.model, &failure))?;
+            .map_err(|failure| anyhow!("{} in TVM: {}", self.model, failure.reason))?;
         let operators = measured.operators.iter().map(|seen| {
             let (name, kind) = self
                 .operators

@@ -13,15 +13,14 @@ pub mod trace;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use opdata::contract::Calibration;
 use opengine::measure::counters::request::CounterRequest;
 use opengine::protocol::{CallCounts, ProfileSpec, Profiled, StepSchedule, WholeModelSpec};
-use opengine::runner::Failure;
 use opmodels::graph::Graph;
 
 use crate::plan::Planned;
-use crate::run::{Session, runner, scratch};
+use crate::run::{Session, in_model, runner, scratch};
 use summary::{GroupBy, SortBy};
 
 /// Time for the runs that show what watching costs.
@@ -126,22 +125,14 @@ pub fn profile(
     session
         .progress
         .working("building the model and checking its output");
-    let failed = |failure: Failure| anyhow::anyhow!("{model}: {}", failure.reason);
-    let ready = runner
-        .build_whole_model(WholeModelSpec {
-            graph: imported.graph.clone(),
-            jobs,
-            schedules: Default::default(),
-            export: None,
-            watch_tasks: simulation.is_none(),
-        })
-        .map_err(failed)?;
-    if let Some(complaint) = ready.comparison.complaint() {
-        bail!(
-            "{model} computes something else: output against {}: {complaint}",
-            ready.checked_against
-        );
-    }
+    let spec = WholeModelSpec {
+        graph: imported.graph.clone(),
+        jobs,
+        schedules: Default::default(),
+        export: None,
+        watch_tasks: simulation.is_none(),
+    };
+    let ready = in_model::build(runner.as_mut(), spec).with_context(|| model.clone())?;
     session.progress.working("profiling");
     let schedule = match simulation {
         Some(_) => ONE_RUN,
@@ -155,7 +146,7 @@ pub fn profile(
     };
     let profiled = runner
         .profile_whole_model(spec, timeout(&schedule, plan.worker.measure_timeout_ns))
-        .map_err(failed)?;
+        .map_err(|failure| anyhow!("{model}: {}", failure.reason))?;
     runner.rest();
     let calibration = match simulation {
         // This machine's peaks are not the device's.

@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 200;
 /// The objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objective {
-    /// Most work in a time: the sum of the operators' times alone on all threads, over their time together.
+    /// Most work in a time: the sum over the operators of the time alone on all threads, over the time together.
     Throughput,
     /// The longest of the operators' times.
     Latency,

@@ -230,7 +230,7 @@ impl Memory {
     }
 }
 
-/// When each call runs: calls of a lane within a stage one after another, stages in sequence.
+/// The time step of each call: in a stage with one lane the calls follow each other, in other stages all share one step.
 fn times(stages: &[Stage]) -> HashMap<CallRef, usize> {
     let mut time = HashMap::new();
     let mut now = 1;
