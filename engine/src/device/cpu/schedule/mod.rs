@@ -109,7 +109,7 @@ const SUGGESTIONS: [Suggestion; 7] = [
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Tile, Padding::Root).map(Knobs::Contraction)
     },
-    // The epilogue in a nest of its own, also if it indexes the result in another way.
+    // Then the epilogue in a nest of its own, for operators that index the result in another way.
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Root, Padding::Root).map(Knobs::Contraction)
     },
