@@ -76,7 +76,7 @@ features! {
         padded,
         /// stride along the last axis
         stride,
-        /// operators fused behind the main one
+        /// operators fused after the main one
         fused_operators,
         /// tensors that are read, beside weights
         inputs,
@@ -88,7 +88,7 @@ features! {
     Size {
         /// arithmetic of the main computation, flop
         flops: Log2,
-        /// arithmetic of what is fused to it, flop
+        /// arithmetic of the operators fused to it, flop
         flops_epilogue: Log2,
         /// bytes of the inputs
         input_bytes: Log2,
@@ -176,13 +176,13 @@ features! {
         bytes_per_thread: Log2,
     }
     Tile {
-        /// what divides the last axis of a row of outputs evenly, up to 8
+        /// largest divisor of the last axis of a row of outputs, up to 8
         row_divisor_8,
-        /// what divides the last axis of a row of outputs evenly, up to 16
+        /// largest divisor of the last axis of a row of outputs, up to 16
         row_divisor_16,
-        /// what divides the output channels evenly, up to 64
+        /// largest divisor of the output channels, up to 64
         columns_divisor_64,
-        /// what divides the innermost output axis evenly, up to 16
+        /// largest divisor of the innermost output axis, up to 16
         last_divisor_16,
         /// exponentials and the like for each element of the output
         transcendentals,
@@ -246,7 +246,7 @@ features! {
         unroll_body: Log2,
         /// GPU: 1 if the body is within the limit
         unrolled,
-        /// computed over wanted elements (partial tiles)
+        /// computed over required elements (partial tiles)
         padding_ratio,
         /// GPU: staged elements of the first operand
         shared_first: Log2,
@@ -294,7 +294,7 @@ features! {
         loads_second: Log2,
         /// GPU: loads of a thread, a step
         loads: Log2,
-        /// GPU: share of load slots that load something wanted
+        /// GPU: share of load slots with a required load
         load_fill,
         /// GPU: ways of bank conflict, first operand
         conflict_first,
@@ -350,13 +350,13 @@ features! {
         window_row: Log2,
         /// windows of single channels: outputs in a row beyond whole sixteens
         window_row_rest,
-        /// windows of single channels: outputs computed of a row over those that are wanted
+        /// windows of single channels: computed over required outputs of a row
         row_waste,
         /// windows of single channels: lanes of a vector along a row
         row_vector: Log2,
         /// windows of single channels: vectors of a register tile
         row_tile: Log2,
-        /// windows of single channels: 0 if the data are read where they lie, 1 if a copy is taken apart by the stride, 2 if they are copied into a padding
+        /// windows of single channels: 0 if the data are read in place, 1 if a copy is split by the stride, 2 if they are copied into a padding
         staging,
         /// windows of single channels: data of a channel with their padding, values
         staged_channel: Log2,
@@ -364,11 +364,11 @@ features! {
         tile_inner: Log2,
         /// CPU: results of a tile along the axis outside of that
         tile_second: Log2,
-        /// CPU: results that whole tiles compute over those that are wanted
+        /// CPU: results of whole tiles over those required
         tile_waste,
         /// CPU: axes that the tile does not divide
         tile_uneven,
-        /// CPU: how full the last tile of an axis is, where it is not
+        /// CPU: filled share of the last tile of an axis, if it is partial
         tile_rest,
         /// CPU: share of an axis that is in its last, partial tile
         tile_rest_share,
@@ -440,7 +440,7 @@ features! {
         compiled_shared_bytes: Log2,
         /// GPU: local memory of a thread, as compiled, bytes
         compiled_local_bytes: Log2,
-        /// GPU: what a thread spills, as compiled, bytes
+        /// GPU: bytes that a thread spills, by the compiler
         compiled_spill_bytes: Log2,
         /// GPU: share of a multiprocessor's threads that can be resident, as compiled
         compiled_occupancy,
@@ -472,7 +472,7 @@ features! {
         counted_instructions: Log2,
         /// CPU: misses of the last cache in a call as the processor counted them, for each flop or byte of traffic, whichever is larger
         counted_cache_misses: Log2,
-        /// CPU: branches of a call that were predicted wrongly, as the processor counted them, for each flop or byte of traffic, whichever is larger
+        /// CPU: mispredicted branches of a call as the processor counted them, for each flop or byte of traffic, whichever is larger
         counted_branch_misses: Log2,
         /// CPU: instructions of a call in a simulator, for each flop or byte of traffic, whichever is larger
         simulated_instructions: Log2,
@@ -480,13 +480,13 @@ features! {
         simulated_l1d_misses: Log2,
         /// CPU: misses of the last cache in a call in a simulator, for each flop or byte of traffic, whichever is larger
         simulated_llc_misses: Log2,
-        /// CPU: branches of a call that the simulated predictor got wrong, for each flop or byte of traffic, whichever is larger
+        /// CPU: branches of a call mispredicted by a simulated predictor, for each flop or byte of traffic, whichever is larger
         simulated_branch_misses: Log2,
         /// CPU: estimated cycles of a pass through the hottest block
         estimated_block_cycles: Log2,
     }
     Foreign {
-        /// GPU: what whole rounds of tiles of 128 x 128 outputs compute over what is wanted
+        /// GPU: outputs of whole rounds of tiles of 128 x 128 over those required
         rounds_128_128: Log2,
         /// GPU: the same with tiles of 128 x 64
         rounds_128_64: Log2,
@@ -532,11 +532,11 @@ features! {
         machine,
         /// 0 caches hold the arguments, 1 as in the model, 2 flushed
         cache_state,
-        /// what passes between two uses of one of the operator's weights, at most 4 MB, or 64 MB where a call uses each weight once, bytes
+        /// traffic between two uses of one of the operator's weights, at most 4 MB, or 64 MB if a call uses each weight once, bytes
         weight_reuse_bytes: Log2,
     }
     State {
-        /// time of the reference kernel around the measurement over its usual time, 1 where nothing else ran
+        /// time of the reference kernel around the measurement over its time on the idle machine
         drift: Log2,
     }
 }
