@@ -396,7 +396,7 @@ features! {
         tile_loads: Log2,
         /// CPU: cycles of one step of a register tile, estimated
         step_cycles: Log2,
-        /// CPU: them over those of its arithmetic alone
+        /// CPU: cycles of such a step over those of its arithmetic alone
         step_stall: Log2,
         /// CPU: imbalance over 4 workers
         imbalance_4,
@@ -456,9 +456,9 @@ features! {
         loop_flops: Log2,
         /// CPU: instructions of such a pass
         loop_instructions: Log2,
-        /// CPU: arithmetic for each of them, flop
+        /// CPU: arithmetic for each of these instructions, flop
         loop_flops_per_instruction,
-        /// CPU: share of them that work on several lanes
+        /// CPU: share of these instructions that work on several lanes
         loop_vector_share,
         /// CPU: share that read memory
         loop_load_share,
