@@ -126,6 +126,7 @@ fn set_up(setup: Setup, contents: Contents) -> anyhow::Result<Shared> {
         setup,
         contents,
         plain_outputs: OnceCell::new(),
+        kernels: Default::default(),
     })
 }
 

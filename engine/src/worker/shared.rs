@@ -11,6 +11,8 @@ use crate::device::Session;
 use crate::protocol::{Contents, Reply, Setup};
 use crate::schedule::Scheduler;
 
+use super::whole_model::Kernels;
+
 /// The state that every part of a worker needs.
 pub(super) struct Shared {
     pub setup: Setup,
@@ -21,6 +23,8 @@ pub(super) struct Shared {
     pub session: Box<dyn Session>,
     /// Outputs of the import's whole model in plain loops, once something was compared with them.
     pub plain_outputs: OnceCell<Vec<Tensor>>,
+    /// Compiled functions of whole models.
+    pub kernels: Kernels,
 }
 
 impl Shared {

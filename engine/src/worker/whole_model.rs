@@ -2,6 +2,7 @@
 
 mod agreement;
 mod inside;
+mod kernels;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tvm_bridge::vm::{self, Linked, Runner, WatchedMachine};
 use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, VirtualMachine};
 
 use self::inside::{Allowance, Calls, WatchedRun, median, those_that_count};
+pub(super) use self::kernels::Kernels;
 use super::arguments::compare_outputs;
 use super::shared::Shared;
 use crate::device::remote::{find_linker, link};
@@ -74,7 +76,7 @@ impl LoadedModel {
         if let Some(export) = &export {
             write(export, &module, &own, jobs)?;
         }
-        let Built { linked, kernels } = own.build(&module, jobs)?;
+        let Built { linked, kernels } = own.build(&module, jobs, Some(&shared.kernels))?;
         let watched = match shared.session.watches() {
             true => Some(linked.start_watched(&kernels, own.device)?),
             false => None,
@@ -274,23 +276,19 @@ struct ModelDevice<'a> {
 }
 
 impl ModelDevice<'_> {
-    /// Compiles the model's functions on `jobs` threads.
-    fn build(&self, module: &IrModule, jobs: usize) -> anyhow::Result<Built> {
+    /// Compiles the model's functions on `jobs` threads; those that are `kept` are compiled once.
+    fn build(
+        &self,
+        module: &IrModule,
+        jobs: usize,
+        kept: Option<&Kernels>,
+    ) -> anyhow::Result<Built> {
         let (linked, functions) = vm::generate(module, self.target)?;
-        let compiler = &self.compiler;
-        let compile = |part: IrModule| compiler.load(&part);
-        let kernels = std::thread::scope(|scope| {
-            let parts = functions.distribute(jobs)?;
-            let builders: Vec<_> = parts
-                .into_iter()
-                .map(|part| scope.spawn(move || compile(part)))
-                .collect();
-            let lost = |_| anyhow::anyhow!("a thread that compiled a part of the model panicked");
-            builders
-                .into_iter()
-                .map(|b| b.join().map_err(lost)?)
-                .collect::<anyhow::Result<Vec<KernelModule>>>()
-        })?;
+        let compiler = self.compiler.as_ref();
+        let kernels = match kept {
+            Some(kept) => kept.of(&functions, compiler, jobs)?,
+            None => kernels::compile(functions.distribute(jobs)?, compiler, jobs)?,
+        };
         Ok(Built { linked, kernels })
     }
 }
@@ -319,7 +317,7 @@ fn write(
         );
         let linker = find_linker()?;
         let folder = tempfile::tempdir().context("a folder for objects")?;
-        let Built { linked, kernels } = place.build(module, jobs)?;
+        let Built { linked, kernels } = place.build(module, jobs, None)?;
         let mut no_device =
             |_: &str| Err("a device's kernels in a program of the processor".to_owned());
         let objects = linked.export(&kernels, place.target, folder.path(), &mut no_device)?;
@@ -443,7 +441,8 @@ fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<Vi
         Ok(schedule.function()?)
     })?;
     let functions = functions.iter().map(|(n, f)| (n.as_str(), f));
-    let Built { linked, kernels } = host.build(&shared.module.with_functions(functions)?, jobs)?;
+    let Built { linked, kernels } =
+        host.build(&shared.module.with_functions(functions)?, jobs, None)?;
     Ok(linked.start(&kernels, host.target, host.device)?)
 }
 

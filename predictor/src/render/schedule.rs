@@ -64,7 +64,9 @@ pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> Stri
         time(scheduled.bound_ns),
         scheduled.outcomes[0].predicted_ns / scheduled.bound_ns
     ));
-    text.push_str("undisturbed: the speedup by each operator's shortest time instead of its median\n");
+    text.push_str(
+        "undisturbed: the speedup by each operator's shortest time instead of its median\n",
+    );
     if facts.taken == 0 && !facts.is_named {
         text.push_str(&format!(
             "no schedule gains {:.0} % or more by both: one call after another is taken\n",

@@ -116,8 +116,7 @@ impl VtaCompiler {
             Some(rest) => {
                 let left = function.rest_after(rest.statements, &rest.buffer, offload.data.0)?;
                 let module = self.host.load(&left.without_symbol()?.to_module()?);
-                let module =
-                    module.with_context(|| format!("the CPU's part of {symbol}"))?;
+                let module = module.with_context(|| format!("the CPU's part of {symbol}"))?;
                 Some(module.function(tvm_bridge::ir::ENTRY)?)
             }
         };

@@ -46,6 +46,7 @@ fn shared(name: &str) -> Shared {
         target,
         session: Box::new(session),
         plain_outputs: OnceCell::new(),
+        kernels: Default::default(),
     }
 }
 

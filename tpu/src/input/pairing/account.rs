@@ -101,10 +101,7 @@ impl Account {
             (
                 "commands_lost",
                 self.gone,
-                format!(
-                    "the nodes and details of {} are lost",
-                    commands(self.gone)
-                ),
+                format!("the nodes and details of {} are lost", commands(self.gone)),
             ),
         ]
     }
