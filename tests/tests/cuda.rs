@@ -254,7 +254,7 @@ fn counters_of_the_processor_count_no_kernels_of_a_gpu() {
     ];
     bench
         .run(&job)
-        .failed(2, &["what a GPU does", "perf, papi"]);
+        .failed(2, &["work of a GPU", "perf, papi"]);
 }
 
 #[test]

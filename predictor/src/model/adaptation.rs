@@ -6,7 +6,7 @@
 //! | 0 | the old model's, as it is |
 //! | 1 | the old model's of the known machines that the new one is like, times one factor |
 //! | 2 | … corrected by level, intensity and kind ([`Correction`]) |
-//! | 3 | … and by trees that learned what is left of the measurements |
+//! | 3 | … and by trees fitted to the residuals of the measurements |
 //! | 4 | 1 without the factor, times what the new machine takes for arithmetic, traffic, … over what those did ([`Rates`]) |
 //! | 5 | that of a model of the measurements alone |
 //!
