@@ -252,9 +252,7 @@ fn counters_of_the_processor_count_no_kernels_of_a_gpu() {
         "--counters",
         "nvml",
     ];
-    bench
-        .run(&job)
-        .failed(2, &["work of a GPU", "perf, papi"]);
+    bench.run(&job).failed(2, &["work of a GPU", "perf, papi"]);
 }
 
 #[test]

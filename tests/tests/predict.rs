@@ -417,7 +417,10 @@ fn operators_are_placed_on_devices_by_measured_costs() {
     assert!(bench.path().join("plots/optimum.svg").is_file());
     assert!(bench.path().join("plots/HEFT.pftrace").is_file());
     place(&["npu"]).failed(2, &["no such kind of device"]);
-    place(&["cpu,vta"]).failed(2, &["the cost of a transfer between cpu and vta is not known"]);
+    place(&["cpu,vta"]).failed(
+        2,
+        &["the cost of a transfer between cpu and vta is not known"],
+    );
     place(&["cpu:2x7"]).failed(
         2,
         &["no device has a cost of mlp/", "opcollect --modelname"],

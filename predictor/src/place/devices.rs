@@ -256,7 +256,8 @@ mod tests {
         assert!(message("cpu:0", false).contains("--devices cpu:0: give a kind and a number"));
         assert!(message("npu", false).contains("no such kind of device; there are cpu"));
         assert!(
-            message("cpu,vta", false).contains("the cost of a transfer between cpu and vta is not known")
+            message("cpu,vta", false)
+                .contains("the cost of a transfer between cpu and vta is not known")
         );
         assert!(message("cpu", true).contains("needs the power of cpu"));
     }

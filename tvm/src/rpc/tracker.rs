@@ -293,9 +293,9 @@ mod tests {
     fn hostile_trackers_are_refused_by_name() {
         let magic = b"\x71\xf2\x02\x00";
         assert!(
-            against(b"HTTP/1.1 400").contains("no TVM tracker: it greets with [48, 54, 54, 50]")
+            against(b"HTTP/1.1 400").contains("not a TVM tracker: it greets with [48, 54, 54, 50]")
         );
-        assert!(against(b"").contains("no TVM tracker"));
+        assert!(against(b"").contains("not a TVM tracker"));
         assert!(
             against(&[*magic, *b"\xff\xff\xff\x7f"].concat().leak()[..])
                 .contains("2147483647 bytes")
@@ -303,7 +303,7 @@ mod tests {
         assert!(against(&[*magic, *b"\xff\xff\xff\xff"].concat().leak()[..]).contains("bytes"));
         assert!(
             against(&[&magic[..], b"\x04\0\0\0", b"nope"].concat().leak()[..])
-                .contains("no TVM tracker")
+                .contains("not a TVM tracker")
         );
         assert!(
             against(&[&magic[..], b"\x02\0\0\0", b"[]"].concat().leak()[..]).contains("refuses")

@@ -118,7 +118,7 @@ impl CounterRequest {
             return Ok(());
         };
         let where_it_counts = match other.side() {
-            Side::Host => "it counts work of this machine's threads",
+            Side::Host => "it counts work of threads of this machine",
             Side::Device => "it counts work of a GPU",
         };
         let fit = SOURCES.iter().filter(|kind| kind.side() == side);
