@@ -88,7 +88,7 @@ pub(super) fn frame(
     Ok(())
 }
 
-/// Removes events outside the window, and counts those that are sync commands of a short stream.
+/// Removes the events outside of `kept`, and from at most two that remain the sync commands; reports the removed ones.
 fn trim(
     events: &mut EventList,
     kept: std::ops::Range<usize>,
