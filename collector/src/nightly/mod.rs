@@ -5,6 +5,7 @@
 //! failing one costs only itself; [`history`] finds earlier nightly runs, baselines among them, and those to remove;
 //! [`digest`] summarises the new rows; [`report`] is the result, as plain data. The folder is `date=2026-11-20`, with a
 //! run's folder for each job below it, as Hive lays them out. DuckDB, pandas and Spark read such partitions as columns.
+//! Names of partitions differ from those of the rows' columns.
 
 pub mod config;
 pub mod digest;
