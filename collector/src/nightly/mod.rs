@@ -179,7 +179,7 @@ fn all_of(
     reports
 }
 
-/// Measures jobs under interference again, in the time left of the budget; those that were disturbed again, once more.
+/// Measures jobs under interference again in the time left of the budget. Jobs disturbed again are measured once more.
 /// Interference may outlast a job's own re-measure budget, but seldom a night.
 fn repeat_disturbed(
     plan: &NightlyPlan,

@@ -76,7 +76,7 @@ impl LoadedModel {
         if let Some(export) = &export {
             write(export, &module, &own, jobs)?;
         }
-        let Built { linked, kernels } = own.build(&module, jobs, Some(&shared.kernels))?;
+        let Built { linked, kernels } = own.build(&module, jobs, &shared.kernels)?;
         let watched = match shared.session.watches() {
             true => Some(linked.start_watched(&kernels, own.device)?),
             false => None,
@@ -276,19 +276,10 @@ struct ModelDevice<'a> {
 }
 
 impl ModelDevice<'_> {
-    /// Compiles the model's functions on `jobs` threads; those that are `kept` are compiled once.
-    fn build(
-        &self,
-        module: &IrModule,
-        jobs: usize,
-        kept: Option<&Kernels>,
-    ) -> anyhow::Result<Built> {
+    /// Compiles the model's functions on `jobs` threads, without those that `known` has.
+    fn build(&self, module: &IrModule, jobs: usize, known: &Kernels) -> anyhow::Result<Built> {
         let (linked, functions) = vm::generate(module, self.target)?;
-        let compiler = self.compiler.as_ref();
-        let kernels = match kept {
-            Some(kept) => kept.of(&functions, compiler, jobs)?,
-            None => kernels::compile(functions.distribute(jobs)?, compiler, jobs)?,
-        };
+        let kernels = known.of(&functions, self.compiler.as_ref(), jobs)?;
         Ok(Built { linked, kernels })
     }
 }
@@ -317,7 +308,7 @@ fn write(
         );
         let linker = find_linker()?;
         let folder = tempfile::tempdir().context("a folder for objects")?;
-        let Built { linked, kernels } = place.build(module, jobs, None)?;
+        let Built { linked, kernels } = place.build(module, jobs, &Kernels::default())?;
         let mut no_device =
             |_: &str| Err("a device's kernels in a program of the processor".to_owned());
         let objects = linked.export(&kernels, place.target, folder.path(), &mut no_device)?;
@@ -441,8 +432,11 @@ fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<Vi
         Ok(schedule.function()?)
     })?;
     let functions = functions.iter().map(|(n, f)| (n.as_str(), f));
-    let Built { linked, kernels } =
-        host.build(&shared.module.with_functions(functions)?, jobs, None)?;
+    let Built { linked, kernels } = host.build(
+        &shared.module.with_functions(functions)?,
+        jobs,
+        &Kernels::default(),
+    )?;
     Ok(linked.start(&kernels, host.target, host.device)?)
 }
 

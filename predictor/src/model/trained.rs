@@ -111,8 +111,8 @@ pub struct Facts {
     pub unseen: Calibration,
     /// Calibration for other schedules of workloads trained on, from errors on held-out samples.
     pub known: Calibration,
-    /// Calibration for machines of which only the rates are known, from errors on held-out machines. Missing if too few
-    /// machines were trained on.
+    /// Calibration for machines known by their rates alone, from errors on held-out machines. Missing if too few machines
+    /// were trained on.
     #[serde(default)]
     pub foreign: Option<Calibration>,
     /// Error of predictions for a kind from the data of all other kinds, log2: the root mean square over kinds. Missing

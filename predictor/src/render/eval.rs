@@ -235,7 +235,7 @@ fn models(report: &Report, style: Style) -> String {
     text
 }
 
-/// Number of whole models within 10 %; undisturbed ones separately if others were disturbed.
+/// Number of whole models within 10 %. If some were measured under interference, the others are counted separately.
 fn within_10(count: &ModelsWithin) -> String {
     let mut text = format!(
         "{}: {} of {} within 10 %",

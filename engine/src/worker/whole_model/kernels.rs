@@ -53,7 +53,7 @@ impl Kernels {
 ///
 /// # Errors
 /// Fails if a module cannot be compiled.
-pub(super) fn compile(
+fn compile(
     modules: Vec<IrModule>,
     compiler: &dyn KernelCompiler,
     jobs: usize,
