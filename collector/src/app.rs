@@ -44,7 +44,7 @@ mod tpu;
 mod tpu_diff;
 mod vta;
 
-/// Why an action was not done, and how the program ends with it.
+/// Why an action failed, and the exit code for it.
 #[derive(Debug)]
 pub struct AppError {
     /// The exit code.

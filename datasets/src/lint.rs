@@ -127,7 +127,8 @@ fn above_memory(row: &Row, calibration: &Calibration) -> Option<Finding> {
     let work = Work::of(row)?;
     let weights = row.weight_shapes.as_ref()?.0.iter();
     let elements = weights.map(|shape| shape.elements()).sum::<Option<u64>>()? as f64;
-    // Each takes part in a multiplication and an addition at least; of a table that is looked up most rows do not.
+    // Each element then takes part in at least one multiplication and one addition. Most elements of a lookup table do
+    // not.
     let are_all_read = work.flops >= 2.0 * elements;
     let bytes = elements * FLOAT_BYTES - calibration.cache_bytes(work.threads)?;
     let from_memory = Work { bytes, ..work };
@@ -144,7 +145,7 @@ fn too_many_cycles(row: &Row, median_ns: f64, calibration: &Calibration) -> Opti
     let slowest_ns = row.time_p95_ns.unwrap_or(median_ns).max(median_ns);
     let threads = row.threads? as f64;
     let most = slowest_ns * calibration.clock_ghz? * BOOST * threads;
-    // Caches that are flushed between calls are no part of the time, and may be of the count.
+    // Flushing caches between calls is no part of the time, but may be part of the count.
     let comparable = row.cache_state != Some(CacheState::Flushed);
     (comparable && cycles > most).then_some(Finding::TooManyCycles { cycles, most })
 }

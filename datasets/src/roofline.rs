@@ -92,14 +92,14 @@ impl Roof {
 /// Where a call stands under the roofs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
-    /// Share of each roof that is reached (1 is the roof): compute first, then the levels from the nearest.
+    /// The share of each roof that the call reaches (1 is the roof): compute first, then the levels from the nearest.
     pub shares: Vec<(Roof, f64)>,
     /// The nearest level that holds the call's data.
     pub level: Level,
 }
 
 impl Standing {
-    /// The share of a roof; none of a level's where the call cannot have moved all of its tensors.
+    /// The share of a roof. `None` for a level if the call cannot have moved all of its tensors.
     pub fn share(&self, roof: Roof) -> Option<f64> {
         let known = roof == Roof::Compute || self.knows_traffic();
         self.reached(roof).filter(|_| known)

@@ -19,7 +19,7 @@ const LOADING: Duration = Duration::from_secs(300);
 /// Lines of the program's talk that an error quotes.
 const QUOTED_LINES: usize = 5;
 
-/// Settings of glibc's allocator that a process reaches by itself once it has freed blocks of these sizes. Python with
+/// Settings of glibc's allocator. A process reaches them by itself once it has freed blocks of these sizes. Python with
 /// PyTorch has, by the time a model is built. A fresh process hands memory back to the system between operators, and
 /// takes page faults in the next one. That is up to four times the time of an element-wise operator.
 const MEMORY: [(&str, &str); 2] = [

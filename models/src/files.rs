@@ -1,4 +1,4 @@
-//! Files that are read on a user's word: regular files of a possible size only.
+//! Checks files that a user names: only regular files of a plausible size are read.
 //!
 //! A device or a pipe could be read for ever, and a file beyond every bound would fill the memory first.
 

@@ -124,7 +124,7 @@ pub fn packed_run(channels: u64) -> u64 {
         .unwrap_or(PACKED_LANES)
 }
 
-/// Results that are computed of a row of `extent` by a window that slides over each channel on its own. The importer
+/// Number of results computed for a row of `extent` by a window that slides over each channel on its own. The importer
 /// rounds rows up to whole vectors, or to half of one where that holds the row. It does not if too much would be
 /// computed in vain (`whole_row` of `models/python/opbench_import/windows.py`).
 pub fn whole_row(extent: u64) -> u64 {

@@ -1,10 +1,11 @@
 //! `oppredict`: see `oppredict --help`.
 
-/// Gives memory back less eagerly than the system's, which costs a million rows of a file several seconds.
+/// Returns memory to the system less often than the default allocator, which would cost several seconds for a file of a
+/// million rows.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lets glibc keep what XGBoost frees. Each tree takes again what the one before gave back, and fresh pages are a
+/// Lets glibc keep what XGBoost frees. Each tree reuses the memory of the one before. Fresh pages would take a
 /// twentieth of the time of training. Rust's own memory is the other allocator's.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_memory() {

@@ -161,8 +161,8 @@ impl Progress for Bar {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         bar.set_style(style());
         bar.set_prefix(phase.to_owned());
-        // So that the clock runs on during a slow point; no faster, as each redraw takes time from
-        // the cores that are being measured.
+        // The clock must run on during a slow point. It is redrawn no faster, because each redraw takes time from the
+        // measured cores.
         bar.enable_steady_tick(Duration::from_millis(500));
         self.bar = bar;
     }

@@ -281,7 +281,8 @@ impl Generated {
         replaced.load()
     }
 
-    /// Loads the code, so that its functions can be called. Without the device's runtime calls fail, not loading.
+    /// Loads the code, so that its functions can be called. Without the device's runtime, loading succeeds and calls
+    /// fail.
     ///
     /// # Errors
     /// Fails if the JIT refuses the host's part.

@@ -95,7 +95,8 @@ pub(crate) fn prepare() -> Result<()> {
     DONE.get_or_init(register_both).clone()
 }
 
-/// Makes `compile` what turns CUDA source into a cubin or PTX for the current target, once a process.
+/// Sets `compile` as the compiler from CUDA source to a cubin or PTX for the current target. This can be done once a
+/// process.
 ///
 /// # Errors
 /// Fails if TVM cannot be loaded, or there is a compiler already.

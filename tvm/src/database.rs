@@ -1,7 +1,7 @@
 //! Databases of MetaSchedule: a folder of two JSON files, written and read by TVM's own functions.
 //!
-//! The index of a workload is a counter in the memory of who writes, so two writers corrupt a database without an error. A
-//! [`Writer`] therefore works in a folder that nobody else has; whoever makes it renames it when it is complete.
+//! The index of a workload is a counter in the writer's memory, so two writers corrupt a database without an error. A
+//! [`Writer`] therefore works in a folder of its own. Its caller renames the folder when it is complete.
 
 use std::path::Path;
 

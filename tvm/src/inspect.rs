@@ -72,7 +72,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// The iterator that this index is, if it is nothing else but for a constant that is added.
+    /// The iterator, if this index is one iterator, with or without an added constant.
     pub fn plain(&self) -> Option<usize> {
         match self.terms[..] {
             [(iter, Some(1))] if self.extent == 1 => Some(iter),

@@ -35,8 +35,8 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// Loads TVM, compiler and runtime, once a process, and tells it what reductions there are beside its own; later calls
-    /// return at once.
+    /// Loads TVM, compiler and runtime, once a process, and registers this crate's reductions. Later calls return at
+    /// once.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::WrongVersion`] or [`Error::Load`]; the same one at every call.

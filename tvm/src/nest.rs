@@ -140,7 +140,7 @@ impl Stmt {
         Ok(nest)
     }
 
-    /// A loop from 0 to `extent`, over what `body` says of its variable.
+    /// A loop from 0 to `extent`. `body` makes its body from the loop variable.
     ///
     /// # Errors
     /// Errors of the body, or of TVM.
@@ -160,7 +160,7 @@ impl Stmt {
         looped(&variable.0, range, kind as i64, body, &none())
     }
 
-    /// A loop whose turns are the places of a device's grid along an axis, as in `blockIdx.x`.
+    /// A loop whose iterations are the indices of a device's grid along an axis, such as `blockIdx.x`.
     ///
     /// # Errors
     /// Errors of the body, or of TVM.

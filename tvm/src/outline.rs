@@ -102,7 +102,7 @@ const MARKS: [&str; 2] = ["Annotate", "Unannotate"];
 const LOOKS: &str = "Get";
 
 impl Outline {
-    /// Of a sketch without decisions. `None` if it draws no tile, or none that a limit depends on.
+    /// The outline of a sketch without decisions. `None` if it draws no tile, or no tile that a limit depends on.
     ///
     /// # Errors
     /// Fails if TVM does.

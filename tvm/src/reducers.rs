@@ -45,7 +45,7 @@ impl Extreme {
         Ok(vec![binary(op, &x[0], &y[0])?])
     }
 
-    /// Of two places with their values that of the larger, or smaller, value; of equal ones that which stands first by `order`.
+    /// The index of the larger, or smaller, of two values. Of equal values, the index that comes first by `order`.
     fn place_of(self, x: &[Obj], y: &[Obj], order: &str) -> Result<Vec<Obj>> {
         let beyond = match self {
             Extreme::Largest => "prim.GT",

@@ -308,7 +308,7 @@ impl<'a> Chip<'a> {
     }
 }
 
-/// To the right, to the left by a negative number; the hardware looks at 5 bits of it.
+/// Shifts to the right, or to the left by a negative number. The hardware reads 5 bits of the number.
 fn shift(value: i32, by: i32) -> i32 {
     match by >= 0 {
         true => value >> (by & 31),

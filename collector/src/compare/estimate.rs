@@ -249,7 +249,8 @@ fn scale_of_sorted(sorted: &[f64]) -> f64 {
         }
     }
     let (length, centre) = shortest;
-    // Half of a normal distribution lies within 1 / 1.4826 of its standard deviation; the second factor is for small samples.
+    // Half of a normal distribution lies within 1 / 1.4826 of its standard deviation. The second factor corrects for
+    // small samples.
     let first = 1.4826 * (1.0 + 5.0 / (sorted.len() - 1) as f64) * length / 2.0;
     let kept = || sorted.iter().filter(|x| (*x - centre).abs() <= 2.5 * first);
     let count = kept().count() as f64;

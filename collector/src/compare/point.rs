@@ -141,7 +141,7 @@ impl Point {
     }
 }
 
-/// A trace takes kilobytes, and all that matters of it here is whether it is another one's.
+/// A trace takes kilobytes. Here it only matters whether two traces are equal.
 fn hash(schedule: &str) -> String {
     opdata::stable_hash(&[("schedule", schedule)])
 }

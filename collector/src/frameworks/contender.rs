@@ -58,7 +58,7 @@ pub(super) fn mean(rounds: &[Round]) -> Vec<OperatorTime> {
     per_run(operators.cloned(), rounds.len())
 }
 
-/// Operators by their names, the slowest first: sums over this many runs, for one of them.
+/// Adds up the times of each operator by name and divides them by the number of runs. The slowest operator comes first.
 pub(super) fn per_run(
     operators: impl Iterator<Item = OperatorTime>,
     runs: usize,

@@ -90,7 +90,7 @@ struct ModelEntry {
     /// One name, or several that share all that follows.
     #[serde(default)]
     name: Option<Value>,
-    /// A text file beside the configuration with such names, a line each; `#` begins a comment.
+    /// A text file beside the configuration with one name a line; `#` begins a comment.
     #[serde(default)]
     names_from: Option<PathBuf>,
     #[serde(default)]

@@ -200,7 +200,7 @@ impl Planned {
     }
 }
 
-/// Refuses what runs a whole model in no version of TVM any more.
+/// Refuses executors that TVM no longer has.
 fn check_executor(settings: &Settings) -> Result<(), PlanError> {
     required(
         settings,
@@ -283,7 +283,7 @@ fn threads_elsewhere(settings: &Settings) -> Result<Vec<u32>, PlanError> {
     threads(settings, MOST_CORES)
 }
 
-/// The threads of a device whose kernels run on none of this machine's: the one that starts them.
+/// The threads of a device whose kernels do not run on this machine's threads: one, which starts them.
 fn no_threads(settings: &Settings, device: DeviceRef) -> Result<Vec<u32>, PlanError> {
     let value = settings.get("threads");
     if value.is_given() && value.texts != ["1"] {

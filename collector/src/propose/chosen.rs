@@ -20,7 +20,7 @@ use crate::sweep::{ChosenPoint, Drawn, Sweep};
 /// Fails if the plan lacks the threads or the cache state of a point.
 pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Drawing> {
     let offered = conditions(plan);
-    // A point does not say what it wants of the conditions that only some devices have: it gets all that the plan has.
+    // A chosen point does not name conditions of a single kind of device, so it gets all those of the plan.
     let matching = |wanted: &Conditions| -> Vec<Conditions> {
         let is_wanted = |at: &&Conditions| (at.threads, at.cache) == (wanted.threads, wanted.cache);
         offered.iter().filter(is_wanted).cloned().collect()

@@ -93,7 +93,8 @@ pub(super) fn contradicts_model(row: &Row) -> bool {
     comparable && !(1.0 / ALONE_OVER_INSIDE..=ALONE_OVER_INSIDE).contains(&(alone / inside))
 }
 
-/// The fewest threads, in words, that the model was faster with by more than chance, if it was.
+/// The smallest number of threads, in words, with which the model ran faster by more than chance. `None` if there is
+/// none.
 fn disturbed(
     report: &WholeModelReport,
     whole_model: &[WholeModelReport],

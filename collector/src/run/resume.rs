@@ -110,7 +110,7 @@ pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Res
     manifest.state = RunState::Running;
     manifest.ended = None;
     if request.retry_failed {
-        // Said before the rows move: a run that ends here is not finished.
+        // Saved before the rows move, so that a run that ends here counts as unfinished.
         manifest.save(folder)?;
         let failed = reopened.set_aside(|row| FAILED.contains(&row.status))?;
         session.progress.note(&format!(

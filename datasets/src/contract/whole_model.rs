@@ -135,7 +135,7 @@ fn import_key(name: &str) -> Option<Option<&str>> {
 }
 
 impl<Built: Serialize, Times: Serialize> WholeModelRecord<Built, Times> {
-    /// Writes the record; a reader sees the old one or the new one.
+    /// Writes the record. A reader sees either the old or the new one, never a part.
     ///
     /// # Errors
     /// Fails if the file cannot be written.

@@ -80,7 +80,7 @@ pub fn read_rows(path: &Path) -> Result<Vec<Row>> {
 pub enum Traces {
     /// Rows have it.
     Keep,
-    /// Rows come without it; CSV files are not even checked for whether it is JSON.
+    /// Rows come without traces. Those of CSV files are not checked to be JSON either.
     Skip,
 }
 
@@ -151,7 +151,7 @@ fn file_of(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// The row, if it may be part of a dataset, or where it is and why not.
+/// The row, if it may be part of a dataset; otherwise its position and the reason.
 fn checked(path: &Path, line: u64, row: Row) -> Result<Row> {
     if row.schema_version != SCHEMA_VERSION {
         return Err(Error::SchemaVersion {

@@ -102,7 +102,7 @@ pub struct RunManifest {
     pub label: RunLabel,
     /// How its points ended.
     pub counts: Counts,
-    /// Where its time went, in nanoseconds, by stage; sessions that took it up again are added.
+    /// Its time by stage, in nanoseconds, including that of sessions that resumed it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages_ns: BTreeMap<String, u64>,
 }

@@ -73,8 +73,8 @@ macro_rules! columns {
                 Ok(row)
             }
 
-            /// Makes the row that of these cells, in the memory of what it was before. Where
-            /// [`Self::from_cells`] has an error it returns nothing, and the row is not usable.
+            /// Overwrites the row with these cells and reuses its memory. Where [`Self::from_cells`] has an error it
+            /// returns nothing, and the row is not usable.
             pub(crate) fn read(&mut self, cells: &mut impl TextCells) -> Option<()> {
                 let mut columns = 0..COLUMNS.len();
                 $($( self.$name.read(cells.text(columns.next()?)?).ok()?; )+)+

@@ -40,8 +40,8 @@ impl<'a> Hierarchy<'a> {
             let Some(cache) = self.data_cache(number) else {
                 continue;
             };
-            // Half of a thread's share leaves room for everything else. Which threads share a cache is the kernel's
-            // numbering to say; the worst case is right for all.
+            // Half of a thread's share leaves room for everything else. The kernel's numbering decides which threads
+            // share a cache, so the worst case is assumed.
             let share = cache.size_bytes / self.sharers(cache).min(threads);
             let mut set = share / 2;
             if level == Level::L3 {

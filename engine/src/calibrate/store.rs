@@ -1,7 +1,7 @@
 //! Where calibrations are kept: one JSON file a machine, in a folder of the installation's cache.
 //!
-//! A file is replaced as a whole, so that there is never half a one. Reading tells apart what there is not, what cannot
-//! be used and why; none of it stops a run.
+//! A file is replaced as a whole, so it is never half written. A reader can distinguish a missing file from an unusable
+//! one, with the reason. Neither stops a run.
 
 use std::path::{Path, PathBuf};
 

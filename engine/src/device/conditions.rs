@@ -7,7 +7,7 @@ use opreport::units;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The key of the rows' column `target` under which conditions stand that only some device has.
+/// The key in the rows' column `target` that holds conditions of a single kind of device.
 const IN_TARGET: &str = "conditions";
 
 /// The conditions of a measurement: they do not change the compiled kernel, only how it is run.

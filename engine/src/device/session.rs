@@ -67,7 +67,7 @@ impl Opening {
     }
 }
 
-/// How a device says that it is; what it does not report is missing.
+/// The state that a device reports. Facts that it does not report are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceState {
     /// Clock of its processors.
@@ -96,7 +96,7 @@ pub struct SimulatedRun {
     pub bytes_written: u64,
     /// The resource that limits the run, in a word.
     pub limit: String,
-    /// Parts of the operator that the device does not do; the time does not hold them.
+    /// Parts of the operator that the device does not run; the time does not include them.
     #[serde(default)]
     pub cpu_side: Vec<String>,
     /// How numbers were quantised, if they were.
@@ -104,7 +104,7 @@ pub struct SimulatedRun {
     pub quantisation: Option<Value>,
 }
 
-/// A run of a whole model on a device that computes with numbers of its own.
+/// A run of a whole model on a device that computes with approximate numbers of its own.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Approximation {
     /// Simulated time of the run, nanoseconds.
@@ -128,7 +128,7 @@ pub type SimulatedClock = Rc<dyn Fn() -> u64>;
 /// Opens the sources that a request names.
 pub type OpenCounters = Box<dyn Fn(&CounterRequest) -> Opened>;
 
-/// Whether each of some tensors equals its counterpart, found where they lie; `false` also if that cannot be found.
+/// Whether each tensor equals its counterpart, compared on the device. `false` also if that cannot be determined.
 pub type AreEqual = Box<dyn Fn(&[Tensor], &[Tensor]) -> tvm_bridge::Result<bool>>;
 
 /// A device opened in this process, for compiling or for measuring.
@@ -190,17 +190,17 @@ pub trait Session {
     fn wait_for_quiet(&mut self, now: f64) -> tvm_bridge::Result<f64> {
         Ok(now)
     }
-    /// Ends the process if what failed was the device and not the work alone: nothing would run on it any more.
+    /// Ends the process if the device itself failed, because nothing would run on it any more.
     fn after_failure(&mut self) {}
     /// Compares outputs on the device, if copying them to this machine takes long.
     fn equality(&self) -> Option<AreEqual> {
         None
     }
-    /// How the device says that it is now, if it says so; asked right after samples were taken.
+    /// The state that the device reports now, if it reports one. It is asked right after samples were taken.
     fn state(&mut self) -> Option<DeviceState> {
         None
     }
-    /// The clock for a kernel under conditions that were prepared, and how its caches are.
+    /// The clock for a kernel under the prepared conditions, and the control of its caches.
     fn instruments(
         &mut self,
         kernel: Kernel<'_>,

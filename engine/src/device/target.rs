@@ -18,7 +18,7 @@ pub struct Target {
     pub options: Map<String, Value>,
 }
 
-/// A target as a plan has it: one that was written by an earlier version lacks options that are new.
+/// A target as a plan has it. A plan of an earlier version lacks newer options.
 #[derive(Deserialize)]
 struct Written {
     #[serde(rename = "kind")]

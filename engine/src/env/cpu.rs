@@ -36,7 +36,7 @@ fn parse(text: &str) -> Cpu {
     }
 }
 
-/// Whether this program runs in an emulator of processes (QEMU's user mode): `/proc` is that of the processor below then.
+/// Whether this program runs in an emulator of processes (QEMU's user mode): then `/proc` describes the real processor.
 pub(super) fn is_emulated(root: &Root) -> bool {
     root.text("proc/cpuinfo")
         .is_some_and(|text| is_of_another(&text, std::env::consts::ARCH))

@@ -1,6 +1,6 @@
 //! Load by other processes: their share of CPU time over an interval.
 //!
-//! Read from `/proc/stat`, whose clock ticks are 10 ms long on most systems: of a short stretch nothing can be said.
+//! Read from `/proc/stat`, whose clock ticks are 10 ms long on most systems. So a short time has no share.
 
 use std::time::Duration;
 

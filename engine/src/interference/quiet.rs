@@ -1,13 +1,13 @@
 //! Samples of something that runs for long, with readings of the reference kernel between them.
 //!
-//! Two readings, one before and one after, say much of a kernel whose samples take a few milliseconds in all. A whole
-//! model's take a hundred times that, and interference comes and goes meanwhile. On two virtual processors of a busy
-//! host, mobilenet was measured by four processes at 1 thread. Samples whose reference kernel was slowed by less than a
-//! tenth have medians of 9.6 to 10.5 ms. The others have 10.5 to 12.8; all samples of a process have medians of 9.7 to
-//! 12.5.
+//! Two readings, one before and one after, are enough for a kernel whose samples take a few milliseconds in all. A
+//! whole model's samples take a hundred times as long, and interference comes and goes meanwhile. On two virtual
+//! processors of a busy host, mobilenet was measured by four processes at 1 thread. Samples whose reference kernel was
+//! slowed by less than a tenth have medians of 9.6 to 10.5 ms. The others have 10.5 to 12.8; all samples of a process
+//! have medians of 9.7 to 12.5.
 //!
-//! The reference kernel does not see everything: who shares the last-level cache takes some of it, and of its bandwidth, for tens of
-//! milliseconds. So samples are spread over the whole time that there is for them, however alike the first ones are.
+//! The reference kernel does not see everything. Neighbours take part of the last-level cache and of its bandwidth for
+//! tens of milliseconds. So samples are spread over the whole time budget, even if the first ones are alike.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub struct Quiet {
     pub taken: Taken,
     /// The largest slowdown around one of them.
     pub slowdown: f64,
-    /// Samples that do not count, for the device was more disturbed around them.
+    /// Samples that do not count, because interference was greater around them.
     pub left_out: u64,
 }
 

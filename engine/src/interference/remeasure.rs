@@ -1,4 +1,4 @@
-//! Whether to measure again what interference disturbed, and which of several results counts.
+//! Decides whether to measure again after interference, and which of several results counts.
 //!
 //! Points of a batch, whole models, replays and jobs of a nightly run go by the same rules. A result within the bound
 //! counts at once. Otherwise measuring goes on while there is budget left, and the result with the least interference

@@ -1,6 +1,6 @@
-//! How a GPU is at the moment, by NVIDIA's management library: its clock, its temperature, what throttles it, and the
-//! energy that its board took. It comes with the driver, needs no rights, and is asked between measurements, never
-//! during one.
+//! The present state of a GPU, from NVIDIA's management library: its clock, its temperature, the reasons for
+//! throttling, and the energy that its board took. It comes with the driver, needs no rights, and is asked between
+//! measurements, never during one.
 //!
 //! Not run on a GPU yet (`docs/cuda.md`): tests have a stand-in for the library.
 

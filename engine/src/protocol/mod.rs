@@ -140,9 +140,9 @@ impl Setup {
 /// Bytes of traffic in the model between two uses of an operator's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reuse {
-    /// Bytes of weights between two uses of one of the operator's; 0 without weights.
+    /// Bytes of other weights read between two uses of the operator's weights; 0 without weights.
     pub weights: u64,
-    /// Bytes of anything between two uses of the place of its outputs; 0 where it is not known.
+    /// Bytes read or written between two uses of the memory of its outputs; 0 if unknown.
     pub outputs: u64,
 }
 
@@ -289,7 +289,7 @@ pub struct Measured {
     /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system reports it.
     #[serde(default)]
     pub other_cpu_share: Option<f64>,
-    /// How the device said that it was right after the samples, if it says so.
+    /// The state that the device reported right after the samples, if it reports one.
     #[serde(default)]
     pub state: Option<DeviceState>,
     /// The simulation, if nothing was timed.
@@ -337,7 +337,7 @@ pub struct WholeModelReady {
     pub agreement: Option<Agreement>,
 }
 
-/// How a model that a device computes with numbers of its own compares with the model in floating point.
+/// How the outputs of a device with approximate numbers of its own compare with those in floating point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     /// Number of seeded inputs that both were run on; the device's scales were chosen on the first.
@@ -351,7 +351,7 @@ pub struct Agreement {
     pub max_abs_error: f64,
     /// Elements of the outputs of all inputs.
     pub elements: u64,
-    /// Simulated time of one run on the device, nanoseconds; what its host computes is not in it.
+    /// Simulated time of one run on the device, nanoseconds, without the work of its host.
     pub device_ns: f64,
     /// The device's work for each of its operators, in the device's own form.
     pub layers: Vec<serde_json::Value>,

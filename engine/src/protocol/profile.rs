@@ -1,6 +1,6 @@
 //! Profiles of a whole model: the request to a worker, and its record.
 //!
-//! Calls of a run are always the same, so what is known of them is sent once ([`ProfiledCall`]) and each run brings its
+//! Calls of a run are always the same. So facts about them are sent once ([`ProfiledCall`]), and each run sends its
 //! times alone. Times are in nanoseconds since the profile began.
 
 use serde::{Deserialize, Serialize};

@@ -97,7 +97,7 @@ struct ChildProcess {
     child: Child,
     lines: LineChannel,
     log: PathBuf,
-    /// Length of the log when the worker was started: what stands before was said by others.
+    /// Length of the log when the worker was started. Text before it is from other workers.
     log_start: u64,
 }
 
@@ -171,7 +171,7 @@ fn last_words(log: &Path, start: u64) -> Option<String> {
     cause(&tail)
 }
 
-/// The last line of a text that is not part of a stack trace; that memory ran out is said outright.
+/// The last line of a text that is not part of a stack trace. If memory ran out, the message says so.
 fn cause(text: &str) -> Option<String> {
     let line = text
         .lines()

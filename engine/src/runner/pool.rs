@@ -143,7 +143,7 @@ struct Answer {
     result: Result<Measured, Failure>,
 }
 
-/// Measures what is handed to one worker until nobody hands out any more.
+/// Measures the points handed to one worker until no more are handed out.
 fn serve(
     supervisor: &mut Supervisor,
     worker: usize,

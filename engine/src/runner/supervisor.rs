@@ -230,8 +230,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether a point of another machine is measured again: a connection that is lost says nothing of the kernel, until it is
-    /// lost each time.
+    /// Whether a point of another machine is measured again. A lost connection is not blamed on the kernel until each
+    /// attempt has lost it.
     fn is_worth_another_try(&self, failure: &Failure, tries: u32) -> bool {
         let most = match failure.status {
             _ if self.order.setup.remote.is_none() || self.order.interrupt.requested() => 1,
@@ -308,7 +308,7 @@ impl Runner for Supervisor {
                 continue;
             }
             match suspects[..] {
-                // Nothing had begun, or nothing shall: the rest ends in the same way.
+                // Nothing had begun, or nothing more is to begin: the rest ends in the same way.
                 _ if self.order.interrupt.requested() => {
                     for (id, _) in std::mem::take(&mut pending) {
                         report(id, Err(Failure::interrupted()));

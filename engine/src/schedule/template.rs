@@ -34,7 +34,7 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
     fn space(&self, function: &PrimFunc) -> Result<Space>;
 }
 
-/// The loops that schedules start from: those of a function that came scheduled are made plain first.
+/// The loops that schedules start from. A function that came scheduled is brought back to plain loops first.
 ///
 /// # Errors
 /// Fails if TVM does.

@@ -22,7 +22,7 @@ pub use session::{SESSION, serve_session};
 
 /// How often the tracker is asked whether the offer still stands.
 const PING: Duration = Duration::from_secs(2);
-/// Pings without the offer, after which it is made anew: it was taken by a client who never came.
+/// Number of pings without the offer after which it is made anew: a client took it and never came.
 const LOST_AFTER: u32 = 4;
 /// Pause between looks for a client.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -203,7 +203,7 @@ impl<'a> Server<'a> {
         Ok(None)
     }
 
-    /// Offers the server to the next client of the tracker, if there is one. Whether it stands.
+    /// Offers the server to the next client of the tracker, if there is a tracker. Returns whether the offer stands.
     fn offer(&mut self) -> bool {
         let result = self.try_offer();
         if let Err(error) = &result {

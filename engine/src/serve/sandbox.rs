@@ -28,7 +28,7 @@ pub(super) fn enter(memory_mib: u64) -> Result<()> {
     }
 }
 
-/// Private memory of this process so far, MiB: what runtimes of devices reserve is not the client's.
+/// Private memory of this process so far, MiB. Memory that device runtimes reserve does not count for the client.
 fn private_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib = status

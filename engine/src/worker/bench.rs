@@ -227,7 +227,7 @@ fn simulated(
         return counted;
     }
     let symbol = &ready.spec.symbol;
-    // The same schedule as was measured; its modules are not kept, as most kernels are never asked for again.
+    // The schedule that was measured. Its modules are not kept, because most kernels are never requested again.
     let module = shared.module.prim_func(symbol).and_then(|function| {
         let schedule_spec = &ready.spec.schedule_spec;
         let scheduled = shared.scheduler.make(symbol, &function, schedule_spec)?;
@@ -312,7 +312,7 @@ impl Timed {
         spent.prepare_ns += watch.lap();
         let taken = take(point.policy, first, timer, &mut caches, &mut call)?;
         spent.samples_ns = watch.lap();
-        // Opened now, so that no counter is there while samples are taken, and each thread of the pool is.
+        // Opened only now. So no counter runs while samples are taken, and each thread of the pool exists already.
         let Some(open) = counters else {
             return Ok(Timed {
                 taken,

@@ -232,7 +232,7 @@ fn reference_outputs(
     let kernel = match bench.compiler.reference(&spec.symbol, function) {
         Some(kernel) => kernel?,
         None => {
-            // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
+            // The host computes it, whatever the device, because only the host runs loops that are bound to no thread.
             let plain = plain_loops(function, Run::OnThisThread)?;
             let compiled = compile(&plain.module()?, bench.plain_target, Asserts::Kept)?;
             compiled.module.function(tvm_bridge::ir::ENTRY)?

@@ -230,7 +230,7 @@ impl Watched for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Samples that all count, after a run that took `first` and a reading of the reference kernel.
+    /// Takes samples that all count, after one run that took `first` and one reading of the reference kernel.
     fn take_all(
         &mut self,
         policy: TimingPolicy,
@@ -421,7 +421,7 @@ fn check(
 
 /// The model in plain loops on the host.
 fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<VirtualMachine> {
-    // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
+    // The host computes it, whatever the device, because only the host runs loops that are bound to no thread.
     let host = ModelDevice {
         target: shared.session.plain_target(),
         device: Device::cpu(),

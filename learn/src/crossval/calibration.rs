@@ -27,8 +27,8 @@ impl Calibration {
         Self::with_bias(bias, dataset, out_of_fold, &measured)
     }
 
-    /// From predictions of samples of held-out machines. What these have in common says nothing of the next machine, so
-    /// predictions are left as they are and intervals hold it.
+    /// Calibrates by predictions of samples of held-out machines. Their common error says nothing about the next
+    /// machine. So predictions stay as they are, and intervals include that error.
     pub fn fit_machines(dataset: &Dataset, out_of_fold: &OutOfFold) -> Self {
         let measured = out_of_fold.measured(dataset);
         Self::with_bias(BiasCorrection::default(), dataset, out_of_fold, &measured)

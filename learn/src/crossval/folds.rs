@@ -91,7 +91,7 @@ pub fn out_of_fold(
         ..options.clone()
     };
     let mut order: Vec<usize> = (0..folds.len()).collect();
-    // Folds differ little in cost, but the largest training sets first leave no straggler at the end.
+    // Folds differ little in cost. With the largest training sets first, no long fold runs alone at the end.
     order.sort_by_key(|&f| std::cmp::Reverse(folds[f].train.len()));
     let mut results: Vec<(usize, FoldResult)> = order
         .into_par_iter()

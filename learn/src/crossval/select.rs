@@ -171,7 +171,7 @@ fn thinned(dataset: &Dataset, indices: &[usize], seed: u64) -> Vec<usize> {
         .into_iter()
         .map(|place| indices[place])
         .collect();
-    // Stable, so that samples of a workload stay in random order, and every step takes some of it.
+    // The sort is stable: samples of a workload stay in random order, and every step takes some of them.
     order.sort_by_key(|&i| dataset.samples[i].workload);
     let step = order.len() as f64 / JUDGED as f64;
     (0..JUDGED)
@@ -203,8 +203,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Members for workloads with other measured schedules: random samples are held out. With what they
-    /// predicted of those.
+    /// Members for workloads with other measured schedules, chosen on random held-out samples; and their predictions of
+    /// these.
     fn for_known(&self) -> Result<(Mixture, OutOfFold)> {
         let mut parts = vec![0; self.judged.len()];
         for (place, number) in shuffled(parts.len(), self.seed).into_iter().enumerate() {
@@ -285,8 +285,9 @@ impl Judge<'_> {
         })
     }
 
-    /// Members that see code or counts say nothing of samples without ([`Ensemble`](crate::models::ensemble::Ensemble)): there they
-    /// are taken to say what the usual ones do on average.
+    /// Members that see code or counts say nothing of samples without
+    /// ([`Ensemble`](crate::models::ensemble::Ensemble)): there their prediction is taken to be the mean of the default
+    /// members.
     fn leave_out_readers(&self, pool: &Pool, by_member: &mut [Vec<f64>]) {
         let (usual, others) = by_member.split_at_mut(pool.usual);
         let readers = others.iter_mut().zip(&pool.members[pool.usual..]);

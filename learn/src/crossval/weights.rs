@@ -93,7 +93,7 @@ impl Predictions {
             .unzip()
     }
 
-    /// Errors of a member without what it has in common: a constant is corrected later anyway.
+    /// Errors of a member without their common constant, which is corrected later.
     fn errors(&self, predicted: &[f64]) -> Vec<f64> {
         let nobody = vec![0; predicted.len()];
         let bias = GroupBias::new(predicted, &self.measured, &nobody).estimate(None);

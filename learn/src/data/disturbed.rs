@@ -27,7 +27,7 @@ impl Disturbed {
         }
     }
 
-    /// Their share of the rows that say how they were measured; `None` without any.
+    /// Their share of the rows that report interference or its absence; `None` without any such row.
     pub(super) fn share(self) -> Option<f64> {
         (self.graded > 0).then(|| self.disturbed as f64 / self.graded as f64)
     }

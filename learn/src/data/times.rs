@@ -36,7 +36,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Adds a row's; `model_disturbed` says whether something else ran while its model did, where that is known.
+    /// Adds a row's times. `model_disturbed` says whether something else ran during its whole model, if known.
     pub(super) fn add(&mut self, row: &Row, time_ns: f64, model_disturbed: Option<bool>) {
         self.inside.extend(in_model_ns(row).map(|ns| Inside {
             ns,
@@ -65,7 +65,7 @@ impl Times {
         self
     }
 
-    /// From the lowest to the highest end, if all measurements have an interval.
+    /// The interval from the lowest to the highest end, if all measurements have one.
     fn log2_interval(&self) -> Option<(f64, f64)> {
         let intervals: Option<Vec<(f64, f64)>> = self.measured.iter().map(|m| m.interval).collect();
         let whole = |(low, high): (f64, f64), (a, b): (f64, f64)| (low.min(a), high.max(b));

@@ -95,7 +95,7 @@ pub struct Bases {
 }
 
 impl Bases {
-    /// Those of a query on some of its machine's threads, under the schedule of `nest` if that is known.
+    /// The bases of a query on these threads of its machine, under the schedule of `nest` if it is known.
     pub(super) fn of(
         query: &Query<'_>,
         device: &dyn DeviceFeatures,
@@ -152,9 +152,9 @@ impl Bases {
 
     /// The parts of a time that rates are fitted for; 0 where a part is not known or belongs to another one.
     ///
-    /// First what the schedule does one piece after the other, and its steps. Then what one busy thread does: arithmetic,
-    /// traffic, exponentials, cold weights, cold outputs. The last is 1 if several threads are busy. `units` is the number of
-    /// cores or multiprocessors if the machine's own is not known.
+    /// First the work of the busiest unit, piece after piece, and its steps. Then the work of one busy thread:
+    /// arithmetic, traffic, exponentials, cold weights, cold outputs. The last is 1 if several threads are busy.
+    /// `units` is the number of cores or multiprocessors if the machine's own is not known.
     pub fn parts(&self, units: Option<f64>) -> [f64; 8] {
         let [
             arithmetic,

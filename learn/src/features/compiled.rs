@@ -1,4 +1,4 @@
-//! Features that only a kernel has that was compiled or run: its resources on a GPU, its emitted code, what was counted.
+//! Features that only compiled or measured kernels have: resources on a GPU, emitted code, counts.
 
 use opdata::Row;
 
@@ -19,7 +19,7 @@ pub(super) fn describe_resources(values: &mut Values, row: &Row) {
     values.compiled_occupancy = row.occupancy.map_or(f32::NAN, |share| share as f32);
 }
 
-/// The innermost loop of the row's kernel in its emitted code; nothing of rows whose code nobody has read.
+/// The innermost loop of the row's kernel in its emitted code; nothing for rows whose code was not read.
 pub(super) fn describe_code(values: &mut Values, row: &Row) {
     let count = |column: Option<f64>| column.unwrap_or(f64::NAN);
     let (vector, scalar) = (

@@ -42,12 +42,12 @@ pub struct Point {
 }
 
 impl Point {
-    /// Whether the features of all of these are known, as far as they are not known of every point.
+    /// Whether the features of these scopes are known, among the scopes that only some points have.
     pub fn knows(&self, mut scopes: impl Iterator<Item = Scope>) -> bool {
         scopes.all(|scope| self.known.contains(&scope))
     }
 
-    /// Makes it a point of a machine on which the reference kernel takes this many times its usual time.
+    /// Sets the slowdown of the reference kernel on the point's machine.
     pub fn set_drift(&mut self, slowdown: Option<f64>) {
         static PLACE: LazyLock<Option<usize>> =
             LazyLock::new(|| FEATURES.iter().position(|feature| feature.name == "drift"));
@@ -290,7 +290,7 @@ fn pieces_without_nest(knobs: &Knobs, o: &Operator, machine: &MachineFacts) -> f
     }
 }
 
-/// Threads, and how many of them find work, of a schedule of this many pieces; returns these.
+/// Sets the number of threads and of busy threads of a schedule with this many pieces; returns the busy ones.
 fn describe_threads(values: &mut Values, parallel: f64, o: &Operator, threads: Option<f64>) -> f64 {
     let Some(threads) = threads else { return 1.0 };
     let busy = threads.min(parallel).max(1.0);

@@ -9,7 +9,7 @@
 pub enum Scope {
     /// The computation, apart from its size.
     Kind,
-    /// Sizes of the whole problem: a tree can tell workloads apart by them.
+    /// Sizes of the whole problem: a tree can identify workloads by them.
     Size,
     /// Totals of the scheduled loops, which grow with the problem.
     Total,

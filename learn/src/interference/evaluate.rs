@@ -37,7 +37,8 @@ pub struct Errors {
     pub model: f64,
     /// Error of a constant slowdown of 1 (on shared processors: the number of operators).
     pub no_slowdown: f64,
-    /// Of the sum of bandwidths over the calibrated one, where that is above 1; missing where the machine is not calibrated.
+    /// Error of the slowdown by bandwidths: their sum over the calibrated one, at least 1. Missing where the machine is
+    /// not calibrated.
     pub sum_of_bandwidths: Option<f64>,
     /// Of the mean slowdown of the training data in the same mode.
     pub mean_slowdown: f64,

@@ -1,8 +1,8 @@
 //! Baselines from smartcore: linear, ridge, lasso, nearest neighbours, random forest, support vectors.
 //!
 //! They predict time over the roofline's estimate from standardised features. What is missing counts as the mean, with
-//! nothing that marks it: baselines are for comparison. Support vectors and neighbours grow with the square of the
-//! samples, so they learn from a sample of them.
+//! nothing that marks it: baselines are for comparison. The cost of support vectors and neighbours grows with the
+//! square of the number of samples, so they learn from a part of them.
 
 use opdata::stats::moments;
 use smartcore::ensemble::random_forest_regressor::{

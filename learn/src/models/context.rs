@@ -4,8 +4,8 @@
 //! before, perhaps from memory, and its outputs have been evicted since the last pass. Runs that timed the whole model
 //! have both times (`time_median_ns` and `in_model_time_ns`). The time inside is a sum: its time alone, times a factor,
 //! plus a cost for each byte of the inputs and outputs. Bytes that no cache of a core holds cost more. A constant is
-//! added; the rates are fitted, at each number of threads. Times are asked for to be added up, so an operator counts by
-//! its share of its models' time.
+//! added; the rates are fitted, at each number of threads. The times are wanted for sums, so an operator counts by its
+//! share of its models' time.
 
 use std::collections::BTreeMap;
 

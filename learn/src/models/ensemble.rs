@@ -195,8 +195,8 @@ impl Ensemble {
     }
 }
 
-/// Weighted mean of some predictions, and how far they lie from it. For the spread each counts alike: a member with
-/// little weight in the mean is as good a sign of doubt.
+/// Weighted mean of some predictions, and their deviation from it. Every member has equal weight in the deviation,
+/// because each is as good a sign of doubt.
 pub fn mean_and_deviation(predictions: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64) {
     let mean: f64 = predictions.clone().map(|(p, weight)| p * weight).sum();
     let count = predictions.clone().count().max(1) as f64;

@@ -312,8 +312,8 @@ impl Member {
         Self::taught(spec, set, &times, seed)
     }
 
-    /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part. The state of the machine is not
-    /// looked at where it was seldom disturbed.
+    /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part. The machine's
+    /// state is ignored if it was seldom disturbed.
     ///
     /// # Errors
     /// Fails if XGBoost's library is missing or fails.

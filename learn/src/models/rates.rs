@@ -110,7 +110,7 @@ impl Rates {
             .collect()
     }
 
-    /// Fits the rates to points with their times (log2 ns) and how much each counts.
+    /// Fits the rates to points with their times (log2 ns) and weights.
     pub fn fit_times(timed: &[Timed<'_>]) -> Self {
         let step = timed.len().div_ceil(JUDGED).max(1);
         let some: Vec<Timed<'_>> = timed.iter().copied().step_by(step).collect();

@@ -36,7 +36,7 @@ pub struct Similarity {
 pub struct Importance(pub(crate) Vec<f64>);
 
 impl Importance {
-    /// Asks the members at this many of the points, evenly spread, at most.
+    /// Asks the members at up to `asked` of the points, evenly spread.
     ///
     /// # Errors
     /// Fails if XGBoost's library fails.

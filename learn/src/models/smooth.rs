@@ -1,7 +1,7 @@
 //! Measured times without their noise: a regression on the similarity of points, robust against measurements under
 //! interference.
 //!
-//! A quick log has kernels that were measured once while something else ran: half as slow again, or three times. Trees
+//! A quick log has kernels that were measured once while something else ran, and took 1.5 or 3 times as long. Trees
 //! learn such a time in a leaf of its own; here the points around it outvote it. The times (less an estimate, as for a
 //! member of the ensemble) are a sum of similarities with centres among the points. Roughness is penalised (subset of
 //! regressors, Smola and Bartlett 2001); each round counts points less the further off they were (Charbonnier loss by
@@ -23,7 +23,7 @@ const LEAST_WEIGHT: f64 = 0.05;
 /// Rounds of reweighting.
 const ROUNDS: usize = 3;
 
-/// Similarities of some points with the centres among them: what smoothing needs of the points, whatever is smoothed.
+/// Similarities of points with the centres. Smoothing needs nothing else of the points.
 #[derive(Debug)]
 pub struct Smoother {
     /// Similarity with each centre, a row for each point.

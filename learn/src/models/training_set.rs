@@ -39,7 +39,7 @@ impl<'a> TrainingSet<'a> {
         indices.iter().map(|&i| &dataset.samples[i])
     }
 
-    /// Whether this many samples were measured while something else ran that what this does can be learned.
+    /// Whether enough samples were measured under interference to learn its effect.
     pub fn is_often_disturbed(&self) -> bool {
         let disturbed = self.samples().filter(|s| s.disturbed == Some(true)).count();
         disturbed as f64 >= OFTEN_DISTURBED * self.indices.len() as f64

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::ubjson::Value;
 
-/// Rows that go through a tree together; what is left over goes alone.
+/// Rows that go through a tree together; remaining rows go one by one.
 const TOGETHER: usize = 64;
 /// The numbers of a deeper tree's leaves do not fit a byte.
 const DEEPEST: usize = 8;

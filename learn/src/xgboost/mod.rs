@@ -229,7 +229,7 @@ impl Booster {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let library = Library::get()?;
         let mut booster = Self::empty(library, &[])?;
-        // Before anything is loaded: a team of threads would be made for it, and spin.
+        // Set before anything is loaded. Otherwise loading would start threads that spin.
         booster.set("nthread", "1")?;
         // SAFETY: pointer and length are of one slice, which the library parses and copies.
         library.check("XGBoosterLoadModelFromBuffer", unsafe {
@@ -258,8 +258,8 @@ impl Booster {
         }
     }
 
-    /// The prediction for each of `count` rows of `width` features; `value` returns a feature of a row. Spares
-    /// whoever has them elsewhere a copy of those that no tree looks at.
+    /// The prediction for each of `count` rows of `width` features; `value` returns a feature of a row. So a caller
+    /// need not copy features that no tree reads.
     ///
     /// # Errors
     /// Fails if the width is not that of the training rows.

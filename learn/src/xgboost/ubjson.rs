@@ -1,6 +1,7 @@
 //! Reads UBJSON as XGBoost writes models: objects, counted arrays, typed arrays of numbers. Numbers are big-endian.
 //!
-//! Only what a model file needs: anything else ends in nothing, and whoever asked does without.
+//! It reads only the types that a model file needs. For anything else the result is `None`, and the caller does
+//! without.
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]

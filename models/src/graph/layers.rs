@@ -56,7 +56,7 @@ impl Graph {
     }
 }
 
-/// A weight's name without the part that says which of its layer's it is; the name itself where it has none.
+/// A weight's name without its last part, the role in the layer. The name itself if it has no such part.
 fn layer_of(weight: &str) -> &str {
     // `cell.weight__499` was derived from `cell.weight` by the import; `conv1_w_0` is Caffe2's `conv1_w`.
     let own = without_number(weight, "__").unwrap_or(weight);

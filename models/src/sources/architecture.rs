@@ -21,7 +21,7 @@ pub struct Architecture {
     /// Attention heads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u64>,
-    /// Elements between the two products of a feed-forward layer.
+    /// Width of a feed-forward layer, in elements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intermediate: Option<u64>,
     /// A configuration as `transformers` saves it (`config.json`).

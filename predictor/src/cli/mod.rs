@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
     end.into()
 }
 
-/// How a command line ends that asks for help or the version, or for nothing that there is.
+/// The exit code of a command line that asks for help or the version, or that cannot be parsed.
 fn syntax(error: &clap::Error) -> Exit {
     match output::printed(error.print()) {
         Ok(()) if error.use_stderr() => Exit::Usage,

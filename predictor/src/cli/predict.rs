@@ -130,7 +130,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Adds the lines of some rows. Those of the model's device are answered; what others take it cannot know.
+    /// Adds the lines of some rows. The model only answers rows of its own kind of device.
     fn add(&self, rows: &[Row], text: &mut String) -> anyhow::Result<()> {
         let device = self.trained.facts.device_kind;
         for some in rows.chunk_by(|a, b| (a.device_kind == device) == (b.device_kind == device)) {

@@ -50,7 +50,7 @@ pub struct WholeFactor {
 struct WholeError {
     /// log2(measured ÷ predicted).
     error: f64,
-    /// Distance to the end of its operators' interval of [`OWN_LEVEL`] in the direction of the error, log2.
+    /// Distance to the end of its operators' interval at [`OWN_LEVEL`], on the side of the error, log2.
     own: f64,
     /// A model's imports and numbers of threads share a weight of one.
     weight: f64,
@@ -119,7 +119,7 @@ fn complete(dataset: &Dataset) -> impl Iterator<Item = (usize, &ModelRun)> {
     })
 }
 
-/// Time between operators, by number of threads. Models in which calls are short tell most about it.
+/// Time between operators, by number of threads. Models with short calls determine it best.
 fn call_ns(runs: &[&ModelRun]) -> BTreeMap<u64, f64> {
     let mut by_threads: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
     for run in runs {

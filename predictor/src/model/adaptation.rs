@@ -10,9 +10,9 @@
 //! | 4 | 1 without the factor, times what the new machine takes for arithmetic, traffic, … over what those did ([`Rates`]) |
 //! | 5 | that of a model of the measurements alone |
 //!
-//! An old model of several machines is asked as if each of them ran the point; how much each counts, the measurements say.
-//! Few measurements make neither trees nor rates: then the last three are missing and do not count. None of the corrections goes
-//! beyond the ratios to the old model that were measured: between ten points they know little, and outside nothing.
+//! An old model of several machines is asked as if each of them ran the point. The measurements decide the weight of
+//! each. Few measurements make neither trees nor rates: then the last three are missing and do not count. No correction
+//! goes beyond the measured ratios to the old model, because ten points support no extrapolation.
 
 use oplearn::features::Point;
 use oplearn::features::machine::MachineFacts;

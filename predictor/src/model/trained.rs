@@ -31,11 +31,11 @@ use crate::model::neighbours::Neighbours;
 
 /// Parts that workloads are held out in for calibration.
 const CALIBRATION_FOLDS: usize = 10;
-/// The same for many samples: a tenth more of them to learn from tells little then, and takes half of the training.
+/// The same for many samples. Learning from a tenth more of them would gain little and take half of the training.
 const FEWER_FOLDS: usize = 5;
 /// From this many samples on they are many.
 const MANY_SAMPLES: usize = 3000;
-/// Kinds of operators that it takes to say how far a kind may lie from the others.
+/// Minimum number of kinds of operators to estimate how far a kind may lie from the others.
 const KINDS_TO_COMPARE: usize = 3;
 /// Minimum number of samples to train on.
 const LEAST_SAMPLES: usize = 20;

@@ -71,7 +71,7 @@ pub struct Equilibria {
     pub found: usize,
     /// Maximum number of moves until then.
     pub most_moves: usize,
-    /// Whether every move of every game made the sorted loads smaller, which proves that it had to end.
+    /// Whether every move of every game made the sorted loads smaller. This proves that the game ends.
     pub loads_fell: bool,
     /// The cycle of a game that had none, in words.
     pub cycle: Option<Vec<String>>,

@@ -27,7 +27,7 @@ pub enum Knowledge {
     Measured,
     /// It was trained on this kind.
     Known,
-    /// It has never seen this kind: the prediction is that of a roofline-like estimate, corrected as other kinds are.
+    /// No training data of this kind: the prediction is a roofline-like estimate with the correction of other kinds.
     UnknownKind,
 }
 

@@ -1,7 +1,7 @@
 //! Many queries at once, as JSON: what `oppredict batch` and `POST /v1/batch` answer.
 //!
-//! A query is a [`WhatIf`]; its reply `{"lines": […]}` or, where it has none, `{"error": "…"}`. One that makes no sense
-//! does not keep the others from their answers.
+//! A query is a [`WhatIf`]; its reply `{"lines": […]}` or, where it has none, `{"error": "…"}`. An invalid query does
+//! not affect the answers to the others.
 
 use rayon::prelude::*;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! A model against rows that were measured: what it predicts of each, and how far off that is.
+//! Compares a model's predictions with measured rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,8 @@ pub struct Comparison {
     pub rows: usize,
     /// Rows that were not measured, or are of other devices.
     pub left_out: usize,
-    /// Share of the rows whose operator was in the training data, 0 to 1: of these the errors say little.
+    /// Share of the rows whose operator was in the training data, 0 to 1. Their errors do not show how well the model
+    /// generalises.
     pub trained_on: f64,
     /// Errors of all rows.
     #[serde(flatten)]

@@ -64,7 +64,7 @@ pub const OPS: [&str; 23] = [
     "gather",
     "resize",
 ];
-/// Operations for an element of the kinds whose outputs are computed one by one: what imports of models count.
+/// Operations for each element of the kinds that compute outputs one by one, as imports of models count them.
 const FLOPS_AN_ELEMENT: [(&str, u64); 4] = [
     ("softmax", 5),
     ("layer_norm", 12),

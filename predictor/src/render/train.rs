@@ -12,7 +12,7 @@ use super::{number, optional, reservations};
 use crate::model::trained::Facts;
 use crate::transfer::Gain;
 
-/// The level of intervals that are not asked for by their own, 0 to 1.
+/// The default level of intervals, 0 to 1.
 const USUAL_LEVEL: f64 = 0.9;
 
 /// The results of a training, printed at the end of `train`.

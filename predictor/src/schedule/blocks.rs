@@ -12,7 +12,7 @@ pub const MOST_CALLS: usize = 24;
 
 /// Ranges of the calls, which are in topological order.
 pub fn blocks(calls: &[Call]) -> Vec<Range<usize>> {
-    // The first call after each call that does not need it, or something that needs it.
+    // For each call, the first later call that does not depend on it, directly or through others.
     let mut blocks = Vec::new();
     let mut begin = 0;
     for call in 0..calls.len() {

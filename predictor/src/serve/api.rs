@@ -168,7 +168,7 @@ pub async fn in_time(longest: Duration, request: Request, next: Next) -> Respons
     }
 }
 
-/// Works something out beside the threads that listen, which would hold up other requests otherwise.
+/// Runs `work` on a thread of its own, so that the threads that listen can answer other requests.
 async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refused> {

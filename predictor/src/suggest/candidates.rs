@@ -149,7 +149,7 @@ fn integers(values: &[u64]) -> Value {
     Value::Array(values.iter().map(|v| integer(*v)).collect())
 }
 
-/// The settings that choose the model. The whole model is not what was chosen.
+/// The settings that choose the model. The whole model is skipped, because only points were chosen.
 fn model_settings(request: &ImportRequest) -> BTreeMap<String, Value> {
     let mut settings = BTreeMap::new();
     let mut set = |key: &str, value: Value| settings.insert(key.to_owned(), value);

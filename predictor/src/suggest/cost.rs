@@ -26,7 +26,7 @@ pub struct Cost {
     pub measure_ns: f64,
 }
 
-/// How a plan times its points, as far as it bounds what they cost.
+/// The limits of a plan's timing that bound the cost of its points.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
     /// Samples at least.

@@ -1,5 +1,4 @@
-//! Whether the choice is worth its while: the same growth of a dataset by the rule and by chance, on points whose times
-//! are known.
+//! Compares the choice with chance: a dataset grows by either, on points whose times are known.
 //!
 //! A quarter of the samples is held out. Both methods begin with the same few measured samples of the rest and choose
 //! further ones in rounds, each with the same time to spend. After each round a model is trained on all samples

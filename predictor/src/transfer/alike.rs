@@ -6,11 +6,11 @@
 
 use crate::model::Correction;
 
-/// Measurements of like shapes repeat each other: this much of one each is worth.
+/// Weight of a measurement: those of similar shapes partly repeat each other.
 const WORTH: f64 = 0.5;
-/// Errors beyond this, log2, count no more than this: one disturbed measurement is not to decide.
+/// Larger errors, log2, count as this one, so that one disturbed measurement does not decide.
 const LARGEST_ERROR: f64 = 2.0;
-/// Added to mean squares, log2²: what machines that fit better differ by is noise of the measurements.
+/// Added to mean squares, log2². Smaller differences between machines are noise of the measurements.
 const NOISE: f64 = 1e-4;
 
 /// Shares below this are left out: each machine that counts is asked about every point.

@@ -1,7 +1,8 @@
 //! Chooses the points to measure, so that the others are on average nearest to a measured one (k-medians, greedily).
 //!
-//! Distances are over features that vary, in standard deviations; what only one side has counts as two. Points at the
-//! edge are chosen only where others lie near them: a model of the measurements must be good for the majority.
+//! Distances are over features that vary, in standard deviations. A feature that only one side has counts as two.
+//! Points at the edge are chosen only where others lie near them: a model of the measurements must be good for the
+//! majority.
 
 use opdata::stats::moments;
 use oplearn::data::split::shuffled;

@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::model::Correction;
 use crate::model::adaptation::{ALONE, Adaptation, Alike, Fresh, Old, SIMPLE, WAYS};
 
-/// The weight of errors of a model of the measurements alone in the cross-validation. It learns from all of them in the
-/// end, and gains more by that than corrections of the old model, which need few.
+/// The weight of errors of a model of the measurements alone in the cross-validation. In the end it learns from all
+/// measurements. It gains more by this than the corrections of the old model, which need few.
 const ALONE_ERRS_LESS: f64 = 0.8;
 /// Fewer measurements make no trees and no rates.
 const LEAST: usize = 8;

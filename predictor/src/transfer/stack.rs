@@ -2,7 +2,7 @@
 //! many random draws of them and averaged (bagging), so that a few measurements do not decide it.
 //!
 //! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured: it
-//! would be the best without any mixing. It counts almost alone in the draws in which it errs least of all.
+//! would be the best without any mixing. In draws in which it has the smallest error, it gets nearly all of the weight.
 
 use opdata::random::SplitMix64;
 

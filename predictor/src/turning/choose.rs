@@ -52,7 +52,7 @@ fn lowest(values: &[f64]) -> usize {
         .unwrap_or(0)
 }
 
-/// The choice from the probes alone: where one lies, its own time counts and not what the curve has there.
+/// The choice from the probes alone. At a probe its measured time counts, not the curve.
 pub fn from_probes(sweep: &Sweep, others: &[&Sweep]) -> usize {
     let known = probes(sweep);
     let mut times = curve(sweep, &known, others);

@@ -32,7 +32,7 @@ const SIGNIFICANT: f64 = 0.05;
 const BEND: f64 = 0.05;
 /// Minimum share of a term, by length, that the terms before it do not explain.
 const INDEPENDENT: f64 = 1e-6;
-/// Draws are taken from this many copies of the residuals: nearly with repetition.
+/// Copies of the residuals that are drawn from without repetition: nearly the same as drawing with repetition.
 const COPIES: usize = 8;
 
 /// A value with its interval.

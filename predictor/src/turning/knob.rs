@@ -1,6 +1,6 @@
 //! Effect of one knob of a schedule, all else equal: rows of a workload that differ in that knob alone.
 //!
-//! A knob of two values has no turning point. What can be said is how often each step up pays, and by how much in the middle.
+//! A knob of two values has no turning point. So this shows how often each step up pays, and the median gain.
 
 use std::collections::BTreeMap;
 

@@ -101,7 +101,7 @@ pub fn titled_head(title: &str) -> String {
     format!("{}<h1>{}</h1>\n", page_head(title, ""), escape(title))
 }
 
-/// Adds the end of a page: what filters and sorts its tables, and draws its charts if it has any.
+/// Adds the end of a page: the scripts that filter and sort its tables, and draw its charts if it has any.
 pub fn end_page(page: &mut String) {
     if page.contains("class=\"chart\"") {
         page.push_str(&format!(

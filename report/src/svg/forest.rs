@@ -1,5 +1,5 @@
-//! Forest plots: ratios with their intervals, one line each, 1 in the middle, logarithmic, a threshold as a band. For a
-//! page that says the colours and the text's size.
+//! Forest plots: ratios with their intervals, one line each, 1 in the middle, logarithmic, a threshold as a band. The
+//! page sets colours and the text's size.
 
 use crate::html::escape;
 

@@ -1,8 +1,8 @@
 //! Finds the command that each command waited for.
 //!
 //! In `cmd_id_dep` a whole command names the last command of the core's other engine (TIU or GDMA) that must have ended
-//! before it. Ids begin anew in each section, so it is the latest one of that id, in the same kernel launch, that had ended
-//! by then.
+//! before it. Ids begin anew in each section. So the meant command is the latest one with that id, in the same kernel
+//! launch, that had ended by then.
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //!
 //! "Working" times add up commands (so they may exceed the total where commands overlap); "busy" times are moments in
 //! which at least one command works. Sync commands work for neither, except that, as in bigTpuProfile, SDMA's sends
-//! count as working time. What no command tells (mode 0: directions; modes 0 and 1: operations) is `None`, not a
+//! count as working time. Facts that no command has (mode 0: directions; modes 0 and 1: operations) are `None`, not a
 //! number.
 
 use rayon::prelude::*;

@@ -87,8 +87,8 @@ fn keys(profile: &Profile, streams: &[(Stream, &[Event])]) -> Vec<&'static str> 
     keys
 }
 
-/// The columns of an engine's sheet. The vendor's are all there unless more fields occur than it has columns, when it
-/// leaves those out that do not; GDMA and SDMA of a core count together.
+/// The columns of an engine's sheet. All of the vendor's columns are there. If more fields occur than the vendor has
+/// columns, those without a field are left out. GDMA and SDMA of a core count together.
 pub(super) fn sheet_columns(
     profile: &Profile,
     stream: Stream,

@@ -1,4 +1,4 @@
-//! The commands of one engine of one core: the preamble's taken off, then given to its records.
+//! The commands of one engine of one core. The preamble's commands are removed, the others are given to records.
 
 use crate::chip::ChipSpec;
 use crate::chip::regs::Table;
@@ -213,7 +213,7 @@ impl Commands {
         first.misfit |= ends_otherwise(&stream, records, leading, &first.bound);
         let mut bound = std::mem::take(&mut first.bound);
         if !self.descriptors.is_empty() && !self.nodes.is_empty() {
-            // A compiled model with parts sent at run time: what the descriptors left goes to the nodes.
+            // A compiled model with parts sent at run time: records left without a descriptor are bound to nodes.
             let left = |i: &usize| bound[*i].link == Link::None;
             let places: Vec<usize> = (0..records.len()).filter(left).collect();
             let mut left: Vec<Record> = places.iter().map(|&i| records[i]).collect();
@@ -227,7 +227,7 @@ impl Commands {
                 bindings: vec![first, second],
             };
         }
-        // Whole sections before and after everything that has commands are not of the program.
+        // Whole sections before and after all records with commands do not belong to the program.
         let framed = giving.global.bmodel || self.engine == Engine::Tiu;
         let any = bound.iter().any(|b| b.link != Link::None);
         let mut outside = if framed && any {
@@ -310,8 +310,8 @@ fn section_end(nodes: &[Command], from: usize) -> usize {
     at.map_or(nodes.len(), |at| from + at + 1)
 }
 
-/// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost. `framing` is how many stand
-/// before the first reset, if there is one.
+/// Removes the preamble's commands: the first ones, or those up to a reset of ids if some are lost. `framing` is how
+/// many stand before the first reset, if there is one.
 fn drop_preamble(nodes: &mut Vec<Command>, length: usize, framing: Option<usize>) {
     let cut = framing.filter(|&n| n < length && n <= nodes.len());
     let section = cut.unwrap_or_else(|| section_end(nodes, 0));

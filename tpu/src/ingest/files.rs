@@ -1,4 +1,4 @@
-//! The files of a dump before they are read: which can be, which are missing, what they say of each other.
+//! Checks the files of a dump before they are read: which are readable, which are missing, whether they agree.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::input::global::GlobalProfile;
 use crate::input::layers::Layers;
 use crate::report::{Engine, Report, Severity};
 
-/// Leaves files out of a folder that are no containers, unless no core's file is one.
+/// Leaves out files that are no containers, unless no core's file is a container.
 pub(super) fn leave_out_unreadable(folder: &mut Folder, report: &mut Report) -> Result<()> {
     let mut first = None;
     for (list, kind) in [
@@ -65,7 +65,7 @@ pub(super) fn keep_readable<T>(
     }
 }
 
-/// Descriptors are of compiled models only: takes a dump that has some for one, whatever `global.profile` says.
+/// Only compiled models have descriptors. So a dump with descriptors counts as one, whatever `global.profile` says.
 pub(super) fn find_descriptors(folder: &Folder, global: &mut GlobalProfile, report: &mut Report) {
     let of_model = |kind: &BlockKind| {
         matches!(

@@ -180,7 +180,7 @@ pub(super) fn drop_impossible(
     lose(report, "implausible", counts.stream, dropped, text);
 }
 
-/// Leaves out records that were never written: of those every byte is the same, 0 or 255. Returns how many.
+/// Leaves out records that were never written: all their bytes are equal, 0 or 255. Returns their number.
 pub(super) fn drop_unwritten(
     raw: &mut Vec<RawRecord>,
     file: &SourceFile,
@@ -213,8 +213,8 @@ pub(super) fn drop_unwritten(
     dropped
 }
 
-/// Whether a DMA record moved no more than the bus can in its time; the bytes if it did. Four times the bus, since
-/// counters of both ends and bursts that began before may be in it.
+/// Whether a DMA record moved no more than the bus can in its time; the bytes if it did. The limit is four times the
+/// bus, because the bytes may include counters of both ends and bursts that began before.
 pub(super) fn fits_bus(
     spec: &ChipSpec,
     engine: Engine,

@@ -147,7 +147,7 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// Counts what the kept events are, and says what of it is a loss.
+/// Counts the kept events by certainty, and reports losses.
 pub(super) fn count_certainties(cores: &[TimedCore], ports: &[PortProfile], report: &mut Report) {
     let of_cores = cores.iter().flat_map(|core| {
         let number = core.profile.number;

@@ -81,7 +81,7 @@ fn are_whole(given: &[Given; 3]) -> bool {
     given.iter().all(whole) && tiu.zip(gdma).is_none_or(|(a, b)| a == b)
 }
 
-/// Whether what is certain of the engines of a core cannot be so together: then commands of one are missing.
+/// Whether the certain bindings of a core's engines contradict each other. If so, commands of one engine are missing.
 fn contradict_each_other(given: &[Given; 3]) -> bool {
     // Where each record has its command and each command its record, times say nothing.
     let open = |given: &Given| given.lacks_records() || given.guessed() > 0;
@@ -89,7 +89,7 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     let outlasts = |one: Option<&Timeline>| one.zip(sdma).is_some_and(|(a, b)| a.outlasts(b));
     let out_of_time = || tiu.zip(gdma).is_some_and(|(a, b)| !a.goes_with(b));
     let by_times = given.iter().any(open) && (outlasts(tiu) || outlasts(gdma) || out_of_time());
-    // Where ids go on over a border, the other engine's times must say that there is one.
+    // If ids continue across a border, the border must show in the other engine's times.
     let alone = |one: usize| {
         let other = given[1 - one].timeline();
         let behind = |s: &Stretch| other.is_some_and(|other| other.was_behind(s));

@@ -9,7 +9,7 @@ use crate::matching::order::Record;
 /// Bytes of the shortest descriptor.
 const SHORTEST: u32 = 16;
 
-/// Between gaps so near each other that are but fragments of commands, bytes may look like commands by accident.
+/// Between gaps this near each other there are only fragments of commands, which may look like commands by accident.
 const NEAR: usize = 5;
 
 /// Records that frame a program come in sections no longer than this.
@@ -67,8 +67,9 @@ fn counted_block(block: &[Command], have: Option<usize>, lengths: &[usize]) -> V
         .filter(|lost| (gaps.len()..=most).contains(lost));
     let mut list: Vec<Command> = Vec::with_capacity(block.len());
     let mut extra = lost.map_or(0, |lost| lost - gaps.len());
-    // Gaps of one descriptor each are certain. More than that may be of others that are gone, anywhere: the first gap gets
-    // it, and all is only likely. Where records are lost as well, only what stands before the gaps is certain.
+    // Gaps of one descriptor each are certain. A longer gap may belong to other lost descriptors anywhere. The first
+    // gap gets them, and everything is only likely. Where records are lost as well, only what stands before the gaps is
+    // certain.
     let single = |&(_, bytes): &(usize, u32)| lengths.contains(&(bytes as usize));
     let all_single = gaps.iter().all(single);
     let certain = lost == Some(gaps.len()) && all_single;

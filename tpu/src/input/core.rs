@@ -168,7 +168,7 @@ fn read_runs(
             });
         };
         let (offset, count) = (pmu::word(block.payload, 0), pmu::word(block.payload, 1));
-        // The block does not say whose commands these are: every unit that can decode them all may be asked for them.
+        // The block does not name the unit of its commands, so every unit that can decode all of them may use them.
         let mut fits_any = false;
         for unit in [CommandUnit::Tiu, CommandUnit::Dma, CommandUnit::Cdma] {
             let (decoded, stop) = decode_stream(chip, unit, commands, block.offset + 12);

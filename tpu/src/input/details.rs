@@ -1,7 +1,7 @@
 //! Details of command nodes (mode 2): each command whole, as `u32 id, u32 kind, u32 length, bytes`.
 //!
 //! One is written for each command that the firmware sent itself (nodes of type 1), in order. Owns their reading, what
-//! they say, and the plan by which nodes are read with them; which belongs to which node is found in `pairing`.
+//! they say, and the plan by which nodes are read with them; `pairing` finds the node of each.
 
 use crate::chip::memory::{Memory, memories};
 use crate::chip::names::DMA_SYS;
@@ -128,7 +128,7 @@ pub(super) const LEAVE: u32 = 4;
 /// Price of details whose operation is not the node's: just less than leaving both.
 const CONTRARY: u32 = 2 * LEAVE - 1;
 
-/// Price of details that are of no command: with the node in their place, since its own are not elsewhere.
+/// Price of details that belong to no command. They take the place of the node's own details, which are nowhere else.
 const UNREADABLE: u32 = 1;
 
 /// Price of details whose memories are not the node's.
@@ -143,7 +143,7 @@ pub(super) fn price(chip: Chip, word: u32, meaning: Option<&Meaning>) -> u32 {
         _ => return 1,
     };
     let Some(reading) = reading else {
-        // Details that no unit can read do not contradict the node; those that another unit reads do.
+        // Details that no unit can read do not contradict the node. Details that another unit reads contradict it.
         return if meaning.is_unreadable() {
             UNREADABLE
         } else {

@@ -98,9 +98,9 @@ impl CommandKind {
 pub enum Origin {
     /// It was recorded.
     Recorded,
-    /// Its node is lost; it stands where its details do. Which kernel it is of may be the neighbour's.
+    /// Its node is lost, and it takes the position of its details. Its kernel may be that of a neighbour.
     Restored,
-    /// It was recorded after some that cannot be read, whose number is not known: its id is only likely.
+    /// It was recorded after an unknown number of unreadable commands, so its id is only likely.
     Uncounted,
     /// It was recorded in a kernel whose name lost a part.
     Unnamed,
@@ -295,7 +295,7 @@ impl Reader {
     /// Commands whose nodes are lost and that stand before the next node.
     fn restore(&mut self, nodes: &mut Nodes, plan: &Plan) {
         for command in plan.restored_before(nodes.sent) {
-            // The word is of the plan's making: its engine is one of the core's.
+            // The plan made this word, so its engine is one of the core's.
             let _ = self.planned(nodes, command);
         }
     }

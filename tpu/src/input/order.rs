@@ -19,7 +19,7 @@ const TURN: u64 = 0x8000;
 /// The commands that the descriptors of an engine wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Waits {
-    /// The highest id, counted from 1, of a command of the other engine; 0 if there is none.
+    /// The highest id that any descriptor waits for, counted from 1; 0 if there is none.
     pub last: u64,
     /// Number of descriptors that wait for an earlier command than the one before them.
     pub falls: u64,

@@ -129,7 +129,7 @@ impl<'a> Iterator for Items<'a> {
             14 => Item::Batch(word >> 7),
             15 => Item::End,
             2..=7 => Item::Other,
-            // A number may look like a letter or two; four in a row are a name.
+            // A number may look like one or two letters. Four letters in a row are a name.
             _ => match self.text_words(at) * usize::from(word >> 24 != 0) {
                 0 if matches!(word & 0x7f, 100 | 127) => Item::Other,
                 0 => Item::Bad("a node of unknown type"),

@@ -62,8 +62,8 @@ pub struct Binding {
     pub whole_sections: Option<usize>,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
-    /// Sections whose ids go on in the next, and when that one's first record ran. Otherwise all of the one's end and
-    /// of the other's beginning would have to be lost.
+    /// Sections whose ids continue in the next section, and the time of that section's first record. The alternative
+    /// would be that the end of the one and the beginning of the other were lost.
     pub run_over: Vec<Stretch>,
     /// Whether ids begin elsewhere than at the base, if any record is paired.
     pub elsewhere: Option<bool>,
@@ -87,8 +87,8 @@ pub fn doubt(bound: &mut [Bound]) {
 
 /// Binds the records of a stream to its commands. `records` may have ids mended.
 pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Binding {
-    // An id beyond all commands that does not go on with those before it is of no command. Such a record must not split
-    // a section.
+    // A record belongs to no command if its id is beyond all commands and does not follow the ids before it. Such a
+    // record must not split a section.
     const NEAR: u32 = 8;
     let sections = of_commands(commands);
     let highest = sections.iter().map(|s| u64::from(s.first) + s.count).max();
@@ -108,7 +108,7 @@ pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Bi
     }
     let mut kept: Vec<Record> = places.iter().map(|&p| records[p]).collect();
     let mut binding = bind_known(stream, &mut kept, commands);
-    // In a compiled model one that goes on with others, beyond all commands, says that some of those are missing.
+    // In a compiled model, a record that continues others beyond all commands shows that commands are missing.
     let goes_on = |w: &[usize]| {
         let next = w[0] + 1;
         next < w[1] && records[next].id > records[w[0]].id
@@ -166,7 +166,7 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         mended,
         contradictions: 0,
         timeline: Timeline::default(),
-        // One reset is for all engines: if this one's is lost, so are others'.
+        // One reset is for all engines. If this engine's is lost, those of the others are lost, too.
         misfit: misfit || resets_lost > 0,
         whole_sections: is_whole.then_some(sections.len()),
         resets_lost,
@@ -291,7 +291,7 @@ impl SectionRecords<'_> {
         self.bind_shifted(group, zero, &clash, &sure, binding);
     }
 
-    /// Where commands are missing, doubled or swapped: takes the shift that the counters like best.
+    /// If commands are missing, doubled or swapped: takes the shift that fits the counters best.
     fn bind_shifted(
         &self,
         group: &Group,

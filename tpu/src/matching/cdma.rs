@@ -185,7 +185,7 @@ pub fn bind_port(
     result
 }
 
-/// The cores that have commands for a port, with those, but for the preamble's.
+/// The cores that have commands for a port, with these commands except the preamble's.
 fn commands_of_port<'a>(
     chip: Chip,
     port: usize,

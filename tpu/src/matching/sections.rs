@@ -162,7 +162,7 @@ fn price(records: &RecordSection, commands: &CommandSection, base: u32, fit: Fit
     if fit == Fit::Equal && (low > 0 || span != commands.count) {
         return leave.saturating_add(1);
     }
-    // Ids rise, so what lies after the last command are at most this many records.
+    // Ids rise, so at most this many records lie after the last command.
     let over = span.saturating_sub(commands.count).min(have);
     let missing = commands.count.saturating_sub(have - over);
     let price = over * RECORD + missing;
@@ -230,7 +230,7 @@ pub fn correspond(records: &[RecordSection], commands: &[CommandSection], base: 
             .all(|(r, c)| fits_exactly(r, c, base))
 }
 
-/// Whether the two lists correspond one to one but for where ids begin: none does where it should.
+/// Whether the two lists correspond one to one except for their first ids: no section begins at the id that it should.
 pub fn correspond_shifted(
     records: &[RecordSection],
     commands: &[CommandSection],

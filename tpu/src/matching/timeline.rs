@@ -87,8 +87,8 @@ impl Timeline {
         (from, to)
     }
 
-    /// Whether two engines' stretches go together to their ends: each ran when the other's say it may have. The last
-    /// ones are of the same part of the program and ran at the same time.
+    /// Whether two engines' stretches fit together up to their ends: each ran within the times that the other engine
+    /// allows. The last ones are of the same part of the program and ran at the same time.
     pub fn ends_with(&self, other: &Timeline) -> bool {
         let (Some(a), Some(b)) = (self.stretches().last(), other.stretches().last()) else {
             return false;
@@ -98,13 +98,13 @@ impl Timeline {
         same_part && same_time && self.goes_with(other)
     }
 
-    /// Whether this engine had begun something that was sent after a stretch when that started.
+    /// Whether this engine had begun a command sent after a stretch before that stretch started.
     pub fn was_behind(&self, stretch: &Stretch) -> bool {
         let (_, to) = self.window(stretch.first, stretch.last);
         stretch.start_ns + SLACK_NS >= to
     }
 
-    /// Whether each stretch of two engines ran when the other's say it may have.
+    /// Whether each stretch of two engines ran within the times that the other engine allows.
     pub fn goes_with(&self, other: &Timeline) -> bool {
         let allowed = |one: &Timeline, by: &Timeline| {
             one.stretches().all(|s| {

@@ -93,7 +93,8 @@ impl EventList {
                 Ok(())
             }
             Store::File { file, map } => {
-                // Written, not changed in the map: a full disk is an error then, not a signal.
+                // The file is written instead of changed in the map, because a full disk is then an error and no
+                // signal.
                 let all: &[Event] = bytemuck::cast_slice(map);
                 let mut chunk = Vec::with_capacity(CHUNK);
                 for (number, events) in all.chunks(CHUNK).enumerate() {

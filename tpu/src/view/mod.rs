@@ -257,8 +257,7 @@ impl<'a> Viewer<'a> {
         self.events
     }
 
-    /// Views of all events in order. What was looked at is given back on the way, so that memory does not grow with
-    /// the stream.
+    /// Views of all events in order. Memory of past events is released on the way, so it does not grow with the stream.
     pub fn views(&self) -> impl Iterator<Item = View<'a>> {
         self.events.iter().enumerate().map(|(index, event)| {
             if index > 0 && index % AT_ONCE == 0 {

@@ -35,7 +35,8 @@ pub struct NoServer {
     reason: String,
 }
 
-/// Greets a server as its clients do and leaves: TVM's own client reads whatever it is sent, and waits for ever.
+/// Greets a server as its clients do and leaves. TVM's own client would accept any answer, and wait for ever without
+/// one.
 ///
 /// # Errors
 /// Fails if nothing answers within some seconds, or if the peer is not a server of this key.

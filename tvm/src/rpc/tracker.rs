@@ -128,7 +128,7 @@ impl Tracker {
         }
     }
 
-    /// Waits for a free server of a key, for so long at most.
+    /// Waits for a free server of a key, at most `wait`.
     ///
     /// # Errors
     /// Fails if none came free in time, or the tracker is lost.

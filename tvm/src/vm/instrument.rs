@@ -2,9 +2,9 @@
 //!
 //! TVM's own way (`set_instrument`) turns the function's name and every element type among the arguments into text and
 //! back, twice a call. Here the functions themselves are wrapped: when it starts, a machine looks up every function
-//! that it calls by name. It looks first in the modules that it is linked with, then among TVM's global functions. One
-//! that is linked with nothing, started while wrappers stand under those names, calls them ever after. Functions of
-//! the Relax program itself are no such calls; what they call is.
+//! that it calls by name. It looks first in the modules that it is linked with, then among TVM's global functions. A
+//! machine that is linked with nothing, and started while wrappers are registered under those names, always calls the
+//! wrappers. Functions of the Relax program itself are no such calls; what they call is.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -165,7 +165,7 @@ impl Linked {
     }
 }
 
-/// Runs a function of a machine by name; the last argument runs it plainly.
+/// Runs a function of a machine by name. The last argument runs it without instrumentation.
 pub type RunBy = dyn Fn(&KernelModule, &str, &dyn Fn() -> Result<()>) -> Result<()>;
 
 impl VirtualMachine {

@@ -156,7 +156,7 @@ impl Transfer {
     }
 }
 
-/// Two nested loops over a range of micro-ops, and by how much each loop moves the places that micro-ops name.
+/// Two nested loops over a range of micro-ops, and the step of each loop in the addresses of micro-ops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nest {
     /// The first micro-op.

@@ -7,7 +7,7 @@ use crate::error::Invalid;
 use crate::isa::{AluOp, MemoryType, Nest, Operation, Transfer, Uop, Widths};
 use crate::profile::Hardware;
 
-/// A loop, and by how much an iteration moves the accumulator, the input and the weight.
+/// A loop, and the step of an iteration in the addresses of accumulator, input and weight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loop {
     pub extent: u64,

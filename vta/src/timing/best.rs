@@ -35,7 +35,7 @@ pub fn best(profile: &Profile, workload: &Workload, tail: Tail) -> Option<(Confi
     best
 }
 
-/// Less than a configuration takes: its host calls, and the busier of the load and the compute stage.
+/// A lower bound of a configuration's time: its host calls, and the busier of the load and the compute stage.
 fn bound_ns(profile: &Profile, p: &Packed, c: &Config) -> f64 {
     let t = &profile.timing;
     let [_, _, outputs] = p.elements();

@@ -1,4 +1,4 @@
-//! Fitting the timing model to a log, and how far off it is on tasks that the fit did not see.
+//! Fits the timing model to a log, and computes its error on tasks left out of the fit.
 //!
 //! Least squares on the logarithm of time, robust against outliers (soft L1), by Levenberg and Marquardt's method over the
 //! logarithms of the parameters.

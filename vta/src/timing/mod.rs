@@ -157,7 +157,7 @@ pub fn cycles(timing: &Timing, hardware: &Hardware, instruction: &Instruction) -
                 let (row, beat) = match t.memory {
                     MemoryType::Uop => return fixed + timing.uop_load + elements * timing.uop_word,
                     MemoryType::Wgt => (timing.wgt_row, timing.wgt_beat),
-                    // Accumulators come over the same port as inputs; no log has them apart.
+                    // Accumulators come over the same port as inputs. No log separates the two.
                     MemoryType::Inp | MemoryType::Acc | MemoryType::Out => {
                         (timing.inp_row, timing.inp_beat)
                     }

@@ -1,4 +1,4 @@
-//! The stages, their queues and their tokens: in which order instructions run, and when.
+//! The stages, their queues and their tokens: the order and the times of instructions.
 
 use std::collections::VecDeque;
 

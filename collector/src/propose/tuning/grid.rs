@@ -54,7 +54,7 @@ impl Grid {
         Some(ScheduleSpec::Template { choice })
     }
 
-    /// The point of a schedule of this space: the values that its knobs have, the first of each dimension where they do not say.
+    /// The point of a schedule of this space: the values of its knobs. A dimension without a knob gets its first value.
     pub fn point_of(&self, choice: &Choice) -> Option<Point> {
         let key = |choice: &Choice| serde_json::to_value(choice).ok();
         let wanted = key(choice)?;

@@ -243,7 +243,7 @@ impl PieceReader<'_> {
         Ok(Some((begin, rows)))
     }
 
-    /// Makes `row` that of a record that begins at `begin` and whose fields end at `ends`.
+    /// Overwrites `row` with the record that begins at `begin` and whose fields end at `ends`.
     fn read(self, row: &mut Row, text: &[u8], begin: usize, ends: &[u32]) -> Result<(), Odd> {
         let end = ends.last().map_or(begin, |end| *end as usize);
         let mut record = CsvRecord {

@@ -76,7 +76,7 @@ pub(super) fn check(target: &Target) -> Result<(), TargetProblem> {
     Ok(())
 }
 
-/// The value of an option that asks for the values there are, as LLVM's own programs have it.
+/// The value of an option that requests the list of its values, as in LLVM's own programs.
 const LIST: &str = "help";
 
 /// The error for a name that LLVM does not know, with the nearest name that it knows.

@@ -293,7 +293,7 @@ pub(super) struct ReferenceKernel {
 
 /// Fills in a reading; the fastest one counts.
 const FILLS: usize = 8;
-/// A GPU without work lowers its clocks, and takes up to so long to raise them again.
+/// A GPU without work lowers its clocks. Raising them again takes up to this time.
 const WAKING: Duration = Duration::from_millis(200);
 /// Readings closer to the best than this are of a GPU that is awake.
 const AWAKE: f64 = 1.02;

@@ -38,7 +38,8 @@ pub(super) fn dictionary(target: &Target, _machine: &Environment) -> Value {
 /// Where a dictionary has the processor that starts kernels.
 const HOST: &str = "host";
 
-/// A dictionary in TVM's own form, its kernels started by another machine's processor: of any make, as little is done there.
+/// A dictionary in TVM's own form, whose kernels another machine's processor starts. The code for it is generic,
+/// because little runs on it.
 pub(super) fn elsewhere(dictionary: &Value) -> Result<TvmTarget> {
     let mut device = dictionary.clone();
     let host = device.as_object_mut().and_then(|d| d.remove(HOST));

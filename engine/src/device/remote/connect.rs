@@ -26,8 +26,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Ends this worker if the connection is lost: it does not come back, and nothing says anything of a kernel any more. The
-    /// next worker makes another one.
+    /// Ends this worker if the connection is lost, because a lost connection does not come back. The next worker
+    /// connects anew.
     pub fn end_if_lost(&self) {
         if !self.session.is_alive() {
             eprintln!("the connection to the device is lost");

@@ -1,5 +1,5 @@
-//! Whether outputs there equal others that were checked: TVM copies tensors over a connection byte by byte, which takes
-//! longer than most kernels. A kernel that compares two outputs on the device answers with a few numbers.
+//! Compares outputs there with outputs that were checked. TVM copies tensors over a connection byte by byte, which
+//! takes longer than most kernels. So a kernel compares two outputs on the device and answers with a few numbers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use super::compiler::Upload;
 const LANES: i64 = 16;
 /// Differences are multiplied by this before they are squared: squares of small ones would be zero.
 const MAGNIFIED: f32 = 1e20;
-/// Maximum number of elements of a tensor, for the analysis of the loops only.
+/// Maximum number of elements of a tensor. Only the analysis of the loops uses it.
 const MOST: i64 = 1 << 40;
 
 /// A kernel that adds up the squared differences of two tensors, on the processor there.

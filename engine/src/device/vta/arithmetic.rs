@@ -497,7 +497,7 @@ impl Steps<'_> {
         place
     }
 
-    /// Calls `each` with the place of every element, in the order of the axes.
+    /// Calls `each` with the index of every element, in the order of the axes.
     fn each(&self, extents: [u64; 4], mut each: impl FnMut(usize)) {
         let [a, b, c, d] = extents.map(|e| e as usize);
         for i in 0..a {

@@ -262,7 +262,7 @@ impl Offload {
         Ok(())
     }
 
-    /// Whether VTA does the block `next`, which it then has as its own.
+    /// Adds the block `next` to VTA's part if VTA can run it; returns whether it can.
     fn take(&mut self, f: &Function, done: usize, next: &BlockInfo, value: &str) -> bool {
         let current = &f.blocks[done].writes[0].buffer;
         let [written] = &next.writes[..] else {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Share of the readings that are faster than the usual one: the very fastest are luck, not the machine's usual state. Not
-/// many more, for on a busy host several threads are quiet at once in a few of a hundred readings.
+/// Share of the readings that are faster than the usual one: the very fastest are luck, not the machine's usual state.
+/// The share is small, because on a busy host only a few of a hundred readings find all threads quiet.
 const FASTER_SHARE: f64 = 0.02;
 /// Maximum number of readings. The baseline is final when it is reached.
 const MOST_READINGS: usize = 1024;

@@ -1,4 +1,4 @@
-//! `code`: instructions in the innermost loop of the emitted code, counted in LLVM's assembly: nothing runs for it.
+//! `code`: instructions in the innermost loop of the emitted code, counted in LLVM's assembly. Nothing is run for it.
 //!
 //! The kernel's schedule is compiled once more, as its assembly is not kept. The loop is the one around the hottest block
 //! ([`super::assembly`]); of a kernel without loops it is that block.

@@ -3,7 +3,7 @@
 //! A [`SourceKind`] is one file or folder here and one line of [`SOURCES`]. Some kinds read a meter around calls
 //! ([`CounterSource`]); others take the scheduled program ([`Simulator`]). [`request`] reads what `--counters` asks
 //! for, [`passes`] makes the calls that are counted. Timed calls are never counted. Each source counts in calls of its
-//! own, so no two of them compete for a register. What was requested and not counted has a reason, never a zero.
+//! own, so no two of them compete for a register. A requested counter that did not count has a reason, never a zero.
 
 mod assembly;
 mod callgrind;

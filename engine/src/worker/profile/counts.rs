@@ -1,7 +1,7 @@
 //! The runs of a profile in which calls are counted: each source in runs of its own, and never in timed runs.
 //!
 //! A source is started when a call begins and read when it ends. A call inside another one interrupts it, so that every
-//! count is a call's own. What a source sees of its own start and stop is taken off: the least that it says of nothing.
+//! count is a call's own. The minimum count around no work is subtracted: it is the source's own start and stop.
 
 use std::cell::RefCell;
 use std::rc::Rc;

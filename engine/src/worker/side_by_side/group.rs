@@ -147,7 +147,8 @@ impl SideBySide {
 
     /// The time of a call of each, while all run for `span` at least.
     ///
-    /// Another process may hold one lane during all that the others do; then all run again, twice as long each time.
+    /// Another process may hold up one lane until the others have finished. Then all run again, twice as long each
+    /// time.
     fn time(&mut self, calls: &[(Vec<usize>, Looped)], span: Duration) -> anyhow::Result<Vec<f64>> {
         /// Maximum number of runs.
         const RUNS: u32 = 8;
@@ -316,7 +317,7 @@ fn run_until(
 /// The batches of a lane that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
-    /// Their median: each lane has processors of its own, and other processes are to disturb nothing.
+    /// Their median: each lane has processors of its own, and the median is robust against other processes.
     Median,
     /// All of their time: lanes take turns on a processor, and the time in which others run counts.
     Mean,

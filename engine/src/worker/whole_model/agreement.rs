@@ -1,4 +1,4 @@
-//! How the outputs of a model that is computed with a device's own numbers compare with those in floating point.
+//! Compares the outputs of a model in a device's own numbers with those in floating point.
 
 use opmodels::Graph;
 use tvm_bridge::{DType, Tensor, VirtualMachine};
@@ -102,7 +102,7 @@ impl Agreement {
         )
     }
 
-    /// As a comparison: all elements are wrong where the outputs point elsewhere than the model's.
+    /// As a comparison. If the cosine is too small, all elements count as wrong.
     pub(super) fn comparison(&self) -> Comparison {
         // A cosine that is NaN is wrong too.
         let is_wrong = self.least_cosine.is_nan() || self.least_cosine < LEAST_COSINE;

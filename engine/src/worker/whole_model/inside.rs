@@ -134,14 +134,14 @@ impl Allowance {
         self.quiet += usize::from(around <= QUIET);
     }
 
-    /// Whether there is to be another run so long after the first began.
+    /// Whether there is to be another run, `elapsed` after the first began.
     pub fn another(&self, elapsed: Duration) -> bool {
         let times = if self.quiet < LEAST_QUIET { 2 } else { 1 };
         self.runs < LEAST_RUNS || self.runs < MOST_RUNS && elapsed < self.spread * times
     }
 }
 
-/// Those of some runs that count, each with the slowdown around it, and the largest slowdown around one of them.
+/// The runs that count, each with the slowdown around it, and the largest of these slowdowns.
 pub(super) fn those_that_count(runs: Vec<(f64, WatchedRun)>) -> (f64, Vec<WatchedRun>) {
     let slowdowns: Vec<f64> = runs.iter().map(|(slowdown, _)| *slowdown).collect();
     let bound = quiet_bound(&slowdowns, LEAST_QUIET);

@@ -108,7 +108,8 @@ fn plain(o: &Operator, is_dense: bool, knobs: &Knobs) -> Option<CpuNest> {
             ..nest
         }
     } else {
-        // Each output takes its own vector along the reduction, whose lanes lie apart in a buffer of the whole tile.
+        // Each output has its own vector along the reduction. The lanes of a vector are scattered over a buffer of the
+        // whole tile.
         CpuNest {
             vector: depth[1],
             register_tile: rows * columns * depth[1],

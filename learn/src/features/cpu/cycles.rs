@@ -38,8 +38,8 @@ const CHANNEL: [f64; 3] = [2.0, 0.6, 12.0];
 const SHORT_CHANNEL: [f64; 2] = [1.15, 6.0];
 
 /// Cycles of a depthwise convolution with stride 1 for each lane of a vector, and for each value of its window. They
-/// include the copy into the padding. Measured on a Zen 4 with windows of 3 x 3 to 7 x 7. A vector takes as long
-/// however few of its lanes hold results that are wanted.
+/// include the copy into the padding. Measured on a Zen 4 with windows of 3 x 3 to 7 x 7. A partly filled vector takes
+/// as long as a full one.
 const NEIGHBOURS: [f64; 2] = [0.94, 0.08];
 /// The same under a stride, where every other value is gathered first.
 const GATHERED: [f64; 2] = [2.1, 0.175];

@@ -76,7 +76,7 @@ fn tile(row: &Row, class: Class, unit: VectorUnit) -> Option<Tile> {
     // The last run of packed channels is filled up, and computed with the rest.
     let extent = packed.map_or(wanted, |run| pieces(wanted, run).saturating_mul(run));
     if class == Class::BatchMatmul {
-        // Both operands have the batch, so that nothing loaded is of use to another of it.
+        // Both operands have the batch axis, so loaded values are never reused along it.
         spatial = spatial.split_off(spatial.len().checked_sub(1)?);
     }
     let mut reusing = spatial.into_iter().rev().filter(|&extent| extent > 1);

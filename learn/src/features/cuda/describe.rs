@@ -66,7 +66,7 @@ pub(super) fn describe(v: &mut Values, o: &Operator, n: &GpuNest, machine: &Mach
     step(v, n);
 }
 
-/// How an operator fills a GPU with known figures: what carries over from one GPU to another.
+/// How an operator fills a GPU with known figures. These features carry over from one GPU to another.
 pub(super) fn describe_share(
     values: &mut Values,
     o: &Operator,

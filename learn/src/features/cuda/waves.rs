@@ -10,7 +10,7 @@ use crate::features::cuda::describe::occupancy;
 use crate::features::cuda::nest::{GpuNest, Template};
 use crate::features::operator::Operator;
 
-/// Instructions that loading an element from global into shared memory is worth: addresses, bounds, the load, the store.
+/// Instructions for loading an element from global into shared memory: addresses, bounds, the load, the store.
 const LOAD_INSTRUCTIONS: f64 = 16.0;
 /// Cycles from an instruction to the next one of the same warp.
 const LATENCY: f64 = 6.0;
@@ -30,7 +30,7 @@ pub(in crate::features) struct Waves {
     warps: f64,
     /// Instructions of a warp.
     instructions: f64,
-    /// Cycles that one multiprocessor would take for all that blocks read from global memory.
+    /// Cycles that one multiprocessor would take for all reads of the blocks from global memory.
     loading: f64,
 }
 
@@ -53,7 +53,7 @@ impl Waves {
         }
     }
 
-    /// Cycles on this many multiprocessors: whole waves, then what is left, spread evenly.
+    /// Cycles on this many multiprocessors: whole waves, then the remaining blocks, spread evenly.
     pub fn cycles(&self, multiprocessors: f64) -> f64 {
         let wave = |blocks: f64| {
             let issued = blocks * self.warps * self.instructions;

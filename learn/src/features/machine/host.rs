@@ -1,4 +1,4 @@
-//! A point of one machine on another: what a model that knows several machines is asked about a new one.
+//! A point of one machine on another. A model of several machines is asked about a new one in this way.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,8 @@ const DESCRIBED: [&str; 12] = [
     "bandwidth_memory",
 ];
 
-/// Where these features are, and the number of threads: found once, as every prediction of an adapted model hosts its point.
+/// Indices of these features and of the number of threads. They are found once, because every prediction of an adapted
+/// model needs them.
 static PLACES: LazyLock<(Vec<usize>, Option<usize>)> = LazyLock::new(|| {
     let place = |name: &str| FEATURES.iter().position(|feature| feature.name == name);
     let described = DESCRIBED.iter().filter_map(|name| place(name)).collect();

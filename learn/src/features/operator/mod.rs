@@ -181,7 +181,7 @@ impl Traffic {
         let output = row
             .bytes_written
             .map_or(output_elements * element, |b| b as f64);
-        // Picks what it copies out of a larger tensor and never touches the rest.
+        // It copies a part of a larger tensor and never touches the rest.
         let picks = matches!(row.op_kind.as_str(), "gather" | "slice");
         let weight = if picks {
             0.0

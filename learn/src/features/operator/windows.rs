@@ -54,8 +54,8 @@ pub(in crate::features) struct Vectors {
 }
 
 impl Vectors {
-    /// Those of an operator with windows under this project's schedules, the default one or that of `knobs`; missing for other
-    /// operators.
+    /// The vectors of an operator with windows under this project's schedules: the default one, or that of `knobs`.
+    /// Missing for other operators.
     pub fn of(row: &Row, knobs: &Knobs, unit: Option<VectorUnit>) -> Option<Vectors> {
         Windows::of(row)?.vectors(row, knobs, unit)
     }
@@ -84,7 +84,7 @@ struct Windows {
 }
 
 impl Windows {
-    /// Those of a row that says all of it, for windows that leave more than one result in a row.
+    /// The windows of a row that has all these facts, if they have more than one result in a row.
     fn of(row: &Row) -> Option<Windows> {
         let kernel = &row.kernel.as_ref()?.0;
         let rank = kernel.len();
@@ -137,7 +137,7 @@ impl Windows {
         let extent = i64::try_from(self.computed).ok()?;
         let other = self.other.as_ref().map_or(1, |(_, extent)| *extent);
         let packed = (extent % unit.lanes() == 0).then_some(unit.lanes());
-        // Whole vectors of a row stand one after the other: more rows share what they load.
+        // Vectors of one row come one after the other, because more rows share loaded data.
         let vector = match packed {
             Some(lanes) => VectorExtent {
                 extent: lanes,

@@ -83,7 +83,7 @@ pub enum Value {
     Word(String),
 }
 
-/// A complete specification: every parameter has a value, but for an epilogue that there is not.
+/// A complete specification: every parameter has a value, except an epilogue that is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimpleSpec {
     /// The operator.
@@ -140,7 +140,7 @@ impl FromStr for SimpleSpec {
             given.push(key);
             params.insert(key, default.read(key, value.trim()).map_err(bad)?);
         }
-        // An operator without an epilogue is what it was before there were any: its name and its import stay.
+        // An operator without an epilogue keeps the name and the import that it had before epilogues existed.
         params.retain(|_, value| *value != Value::Word(NO_EPILOGUE.to_owned()));
         let spec = Self {
             op: operator.name,
@@ -246,7 +246,7 @@ impl SimpleSpec {
         self.check_moves()
     }
 
-    /// Sizes of operators that move data: what changes nothing would be left out of the graph.
+    /// Checks sizes of operators that move data. TVM would remove an operator that changes nothing from the graph.
     fn check_moves(&self) -> Result<(), String> {
         let number = |key| self.number(key);
         match (number("inputs"), number("scale")) {

@@ -104,7 +104,7 @@ pub fn decode_stream(
     (commands, stop)
 }
 
-/// Takes the mark that ends a chain off, where the engine records nothing for it.
+/// Removes the mark that ends a chain, if the engine records nothing for it.
 pub(crate) fn without_end_mark(
     chip: Chip,
     unit: CommandUnit,

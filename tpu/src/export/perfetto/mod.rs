@@ -153,7 +153,8 @@ impl Spans {
     }
 }
 
-/// Puts the packets of a core into `packets`; what is more than fits the cache goes `out` on the way, if that is given.
+/// Puts the packets of a core into `packets`. If `out` is given, packets are written to it as soon as they exceed the
+/// cache.
 fn core_packets(
     profile: &Profile,
     core: &CoreProfile,

@@ -154,7 +154,7 @@ impl Columns {
     }
 
     fn push(&mut self, block: &Block, stream: Stream, blocks: bool, layers: bool) {
-        // Steps beyond 2^31 ns (2 s) are cut and made up for by the next ones.
+        // A step beyond 2^31 ns (2 s) is cut, and the next steps make up for it.
         let step = (block.start_ns - self.at).clamp(i64::from(i32::MIN), i64::from(i32::MAX));
         self.at += step;
         self.rows += 1;

@@ -28,7 +28,7 @@ pub(super) fn write(
     sheet.set_name("Summary")?;
     widths(sheet, &[""; 12], 20.0)?;
     sheet.set_column_width(0, 68)?;
-    // Several tables, each with its own header: what stays in view is what the rows are.
+    // There are several tables, each with its own header. So the column with the names of the rows stays in view.
     sheet.set_freeze_panes(0, 1)?;
     let operators = roll_up(profile, Grouping::Operator, &Filter::default());
     let found = overview(

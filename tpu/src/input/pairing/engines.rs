@@ -114,8 +114,8 @@ impl<'a> Engines<'a> {
         }
     }
 
-    /// A node for details before the n-th node that GDMA and SDMA may have had: the one that has records too many, or
-    /// the neighbour's.
+    /// A node for details before the n-th node, of GDMA or SDMA: the engine with too many records, or that of the
+    /// neighbour.
     pub fn likely(&self, node: usize, meaning: &Meaning) -> Option<u32> {
         if meaning.tiu.is_some() {
             return None;

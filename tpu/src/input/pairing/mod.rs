@@ -2,8 +2,8 @@
 //!
 //! In a whole dump they pair one to one, in order. Nodes have no ids, details do: in a damaged dump these say which
 //! details are missing, doubled or swapped. A detail's unit, operation, function and memories say to which node it
-//! belongs. A command whose node is lost is restored from its details; a node beside details that are all there is a
-//! double.
+//! belongs. A command whose node is lost is restored from its details; if all details are there, a node without details
+//! is a duplicate.
 
 mod account;
 mod engines;
@@ -100,7 +100,7 @@ fn in_order(mut details: Vec<Detail>) -> (Vec<Detail>, Order) {
     let as_they_came = details.clone();
     details.sort_by_key(|d| d.id);
     details.dedup_by(|b, a| a.id == b.id && a.bytes == b.bytes);
-    // Few may be doubled; ids that do not count at all look otherwise.
+    // A few may be duplicates. Ids that do not count commands have many more.
     let unique = details.windows(2).all(|w| w[0].id < w[1].id);
     if unique && details.len() * 2 > as_they_came.len() {
         (details, Order::Counted)
@@ -219,7 +219,7 @@ impl Pairing<'_> {
                 }),
             }
         }
-        // More than this many are no accident: the runtime means something else by its nodes.
+        // A larger number is no accident: the runtime then uses nodes in another way.
         const MOST: usize = 64;
         account.habit = spare.len() > MOST;
         if !account.habit {
@@ -240,7 +240,7 @@ impl Pairing<'_> {
         (nodes, restored)
     }
 
-    /// Takes nodes after all details off that are too many for the records: they did not lose their details.
+    /// Removes nodes after all details if there are too many for the records: they did not lose their details.
     fn drop_behind(
         &self,
         nodes: &mut [Option<Planned>],

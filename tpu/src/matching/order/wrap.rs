@@ -69,10 +69,10 @@ pub(super) fn unwrap_ids(raw: &mut [RawRecord]) {
     }
 }
 
-/// Moves starts as near as possible to the middle one of those that follow the record before them.
+/// Moves each start by whole turns of the clock, as near as possible to the median of the starts in sequence.
 pub(super) fn starts_around_middle(raw: &[RawRecord]) -> Vec<i64> {
     let apart = |from: u32, to: u32| i64::from(to.wrapping_sub(from) as i32);
-    // Neighbours that are near each other are sound, wherever on the clock that is.
+    // Neighbours that are near each other are sound, at any time of the clock.
     let near = |w: &&[RawRecord]| apart(w[0].start, w[1].start).abs() < HALF / 16;
     let Some(origin) = raw.windows(2).find(near).map(|w| w[0].start) else {
         return raw.iter().map(|r| i64::from(r.start)).collect();

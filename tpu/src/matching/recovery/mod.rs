@@ -35,7 +35,7 @@ impl Search<'_> {
     /// Finds the sections of the records.
     pub fn run(&self) -> Pairing {
         if self.stream.fit == Fit::Equal {
-            // Several cores' commands for one port: whether they may be another's is decided with those.
+            // With several cores' commands for one port, `cdma` decides whether they may be another core's.
             let mut found = self.aligned(&self.align());
             found.certain.fill(true);
             return found;
@@ -124,7 +124,7 @@ impl Search<'_> {
         }
         let same = earliest.iter().zip(&latest).map(|(a, b)| a == b);
         let mut certain: Vec<bool> = same.collect();
-        // The remains of a stream without its beginning are more likely its end.
+        // If a stream has lost its beginning, its remaining records are more likely its end.
         let headless = records[0].id > self.stream.base || self.stream.anchor == Anchor::End;
         let chosen = if headless { latest } else { earliest };
         let reading = Assignment {

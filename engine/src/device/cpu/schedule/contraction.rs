@@ -209,7 +209,7 @@ impl Nest<'_> {
         }
         let pieces = s.fuse(&levels.outer[..fused].iter().collect::<Vec<_>>())?;
         if fused == 1 && knobs.parallel_extent.is_none() {
-            // Nothing else has a loop that the tile divides: the last piece is parted from the others.
+            // No other loop is divided by the tile, so the last piece is separated from the others.
             self.part_uneven(&knobs.loop_order[0], &pieces)?;
         }
         let (parallel, of_piece) = match knobs.parallel_extent {

@@ -242,12 +242,13 @@ fn axes(info: &BlockInfo) -> Option<(Axes, String)> {
     Some((axes, data.buffer.clone()))
 }
 
-/// Makes the channels of a tile the lanes of the tail, where all of them are wanted.
+/// Makes the channels of a tile the lanes of the tail, if the tail uses all of them.
 fn lanes_of_tail(s: &Schedule, tail: &Block, around: usize, knobs: DotKnobs) -> Result<()> {
     let width = knobs.vectors * Knobs::DOT_LANES;
     let loops = s.loops(tail)?;
     let own = loops.get(around..).unwrap_or_default();
-    // Rows may be as many; what comes first are channels wherever the output has them outside.
+    // There may be equally many rows. If the output has channels outside, the first loop of this extent is that of the
+    // channels.
     let extents: Vec<i64> = own.iter().map(|l| s.extent(l)).collect::<Result<_>>()?;
     let Some(place) = extents.iter().position(|e| *e == width) else {
         return Ok(());

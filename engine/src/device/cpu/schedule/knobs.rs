@@ -62,7 +62,7 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
     let window = sliding_window(info, &reusing, axis);
     let vector = axis.map(|a| match info.iters[a.iter].extent {
-        // Rows of a tile share more of the image that they load than vectors of one row do.
+        // The rows of a tile share more of the loaded image than the vectors of one row do.
         extent if window.is_some() && extent % unit.lanes() == 0 => VectorExtent {
             extent: unit.lanes(),
             packed: Some(unit.lanes()),

@@ -33,7 +33,7 @@ pub(crate) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// A compiler of this toolkit that may take so long for one source. Processes are started when they are needed.
+    /// A compiler of this toolkit with a time limit for each source. Processes are started when they are needed.
     ///
     /// # Errors
     /// Fails if the program does not find itself.

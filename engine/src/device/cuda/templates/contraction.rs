@@ -291,7 +291,8 @@ fn vectorize_last(s: &Schedule, copy: &Block, most: i64) -> Result<()> {
     Ok(())
 }
 
-/// Computes what is after the product where its results are stored; what cannot be computed there is a kernel of its own.
+/// Computes the blocks after the product where its results are stored. A block that cannot be computed there becomes a
+/// kernel of its own.
 fn finish(s: &Schedule, copy_out: &Block, product: &Product, knobs: &TileKnobs) -> Result<()> {
     let inlined = inline_consumers(s, copy_out);
     if inlined.is_err() {
@@ -313,7 +314,7 @@ fn finish(s: &Schedule, copy_out: &Block, product: &Product, knobs: &TileKnobs) 
     Ok(())
 }
 
-/// Tells the CUDA compiler to unroll the loops inside `l` of up to `steps` steps in all; with 0 it decides alone.
+/// Has the CUDA compiler unroll the loops inside `l` up to `steps` steps in all. With 0 the compiler decides.
 pub(super) fn unroll_hint(s: &Schedule, l: &Loop, steps: i64) -> Result<()> {
     if steps == 0 {
         return Ok(());
@@ -324,5 +325,6 @@ pub(super) fn unroll_hint(s: &Schedule, l: &Loop, steps: i64) -> Result<()> {
 
 /// TVM's mark of how many steps are unrolled.
 pub(super) const UNROLL: &str = "pragma_auto_unroll_max_step";
-/// Its mark of whether the source has the steps written out. It keeps its loops here: expanding them would cost the same twice.
+/// Decides whether TVM's source has the steps written out. Here it keeps the loops, because the CUDA compiler would
+/// expand them a second time.
 pub(super) const UNROLL_EXPLICIT: &str = "pragma_unroll_explicit";

@@ -107,7 +107,7 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
         let taken = results(&s.info(consumer)?);
         if taken < left {
             if guarded {
-                // TVM would put the consumer's bounds in the place of the condition that there is, and forget that.
+                // TVM would replace the existing condition by the consumer's bounds.
                 return Err(unfit(
                     "a part is taken of results that not all threads have",
                 ));

@@ -203,7 +203,7 @@ fn tail(s: &Schedule, part: &Part, block: &Loop, axis: &str) -> Result<()> {
         return Ok(());
     }
     let copy = s.cache_write(&part.block, 0, "shared")?;
-    // Placed before anything is written into it: what it may not touch would otherwise be forgotten.
+    // The copy is placed before other blocks are inlined into it. Otherwise its bounds would be lost.
     s.reverse_compute_at_with_unit_loops(&copy, block)?;
     let loops = s.loops(&copy)?;
     // Those after the loop of blocks.

@@ -72,7 +72,7 @@ fn apply(s: &Schedule, parts: &OperatorBlocks, knobs: &RowsKnobs) -> Result<()> 
     let inner = s.fuse(&loops[rows..].iter().collect::<Vec<_>>())?;
     let split = s.split(&inner, &[None, Some(knobs.block_size)])?;
     s.bind(&split[1], "threadIdx.x")?;
-    // From the output backwards: each is computed where what reads it already is.
+    // From the output backwards: each block is computed where its reader is.
     let mut producers: Vec<&Part> = parts.reductions.iter().chain(&parts.between).collect();
     let place = |p: &&Part| place_of(s, p).unwrap_or(usize::MAX);
     producers.sort_by_key(place);

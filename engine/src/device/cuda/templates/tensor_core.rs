@@ -212,7 +212,8 @@ struct Names {
 }
 
 impl Names {
-    /// For the second operand transposed or not, and factors in the order of the operands or not.
+    /// Names of the intrinsics: for a second operand that is transposed or not, and for factors in the order of the
+    /// operands or not.
     fn of(multiplied: Multiplied, transposed: bool, swapped: bool) -> Names {
         let Multiplied { operands: of, sums } = multiplied;
         let (fill, result, store) = match sums {

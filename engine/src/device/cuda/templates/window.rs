@@ -79,7 +79,7 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()>
     match part.info.writes.len() {
         1 => tail(s, part, &split[1])?,
         several => {
-            // A reduction of pairs (the largest value and its place): what reads them does so where they are.
+            // A reduction of pairs (the largest value and its index): its readers are computed where the pairs are.
             for consumer in s.consumers(&part.block)? {
                 s.reverse_compute_at_with_unit_loops(&consumer, &split[1])?;
             }

@@ -17,7 +17,7 @@ use crate::measure::counters::{Counter, CounterError, CounterSource, Reading, ta
 pub(super) enum Scope {
     /// Events of the thread that a set is attached to.
     Attached,
-    /// Those of the thread that makes and starts the set: it attaches to none here.
+    /// The counters of the thread that makes and starts the set. The set attaches to no thread.
     Own,
     /// Events of no thread, such as the machine's energy.
     Machine,
@@ -190,7 +190,7 @@ impl CounterSource for PapiSource {
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
         let sums: Vec<Option<f64>> = vec![Some(0.0); self.counters.len()];
         let sums = Mutex::new(sums);
-        // The calling thread's first: it is not to count that the others are stopped.
+        // The calling thread's set first, so that it does not count the stopping of the others.
         self.on_all(self.sets.iter().rev(), |set| {
             let mut values = vec![0i64; self.counters.len()];
             self.api.stop(set, &mut values)?;

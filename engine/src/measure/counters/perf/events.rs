@@ -22,7 +22,7 @@ pub(super) enum Origin {
     Raw(u64),
 }
 
-/// Whether a software event is seen by who may count user mode only.
+/// Whether a process that may only count user mode sees a software event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UserMode {
     Seen,
@@ -217,7 +217,8 @@ impl Event {
         }
     }
 
-    /// Whether it counts here: a hardware event must also count something of work that has some of everything.
+    /// Checks that the event counts here. A hardware event must also have a count above 0 for work that triggers all
+    /// kinds of events.
     pub fn check(&self) -> Result<(), CounterError> {
         let refusal = |error: io::Error| self.refusal(error.raw_os_error(), paranoid());
         let mut handle = self.open(0).map_err(refusal)?;

@@ -123,9 +123,9 @@ impl Convolution {
         Algorithm::ALL.iter().copied().filter(fits).collect()
     }
 
-    /// Whether each output is of one pixel of the image, and whole vectors of pixels can be taken.
+    /// Whether each output reads one pixel of the image, and the pixels fill whole vectors.
     fn is_pointwise(&self) -> bool {
-        /// Half a vector of AVX-512 leaves half of the arithmetic; less is not worth it.
+        /// Half a vector of AVX-512 reaches half of the peak; fewer lanes are not worth it.
         const FEWEST_LANES: i64 = 8;
         self.window == [1, 1]
             && self.stride == [1, 1]
