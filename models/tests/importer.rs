@@ -10,7 +10,7 @@ use std::process::Command;
 /// Modules that share a process: loading TVM takes about a second.
 const GROUPS: [&[&str]; 6] = [NUMBERS, FORMS, PYTORCH, FILES, INTEGERS, FACTS];
 
-const NUMBERS: &[&str] = &["test_numbers"];
+const NUMBERS: &[&str] = &["test_functions", "test_numbers"];
 const FORMS: &[&str] = &[
     "test_checked_forms",
     "test_forms",

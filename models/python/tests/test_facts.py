@@ -38,8 +38,8 @@ class Flops(unittest.TestCase):
             ("bias", "depthwise_conv2d_add", 1),
             ("relu", "depthwise_conv2d_add_relu", 2),
             ("relu6", "depthwise_conv2d_add_clip", 3),
-            ("sigmoid", "depthwise_conv2d_add_sigmoid", 5),
-            ("silu", "depthwise_conv2d_add_sigmoid_multiply", 6),
+            ("sigmoid", "depthwise_conv2d_add_sigmoid", 2),
+            ("silu", "depthwise_conv2d_add_sigmoid_multiply", 3),
             ("gelu", "depthwise_conv2d_add_gelu", 6),
             ("residual_relu", "depthwise_conv2d_add_add_relu", 3),
         ):
