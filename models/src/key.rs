@@ -151,7 +151,7 @@ fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
     Ok(files)
 }
 
-/// Inputs and outputs beside a model of the ONNX zoo, of which the importer reads the first set.
+/// Inputs and outputs beside a model of the ONNX zoo. The importer reads the first set.
 fn test_data(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let set = folder.join("test_data_set_0");
     let entries = std::fs::read_dir(set).into_iter().flatten();

@@ -140,9 +140,9 @@ impl Setup {
 /// Bytes of traffic in the model between two uses of an operator's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reuse {
-    /// Bytes of other weights read between two uses of the operator's weights; 0 without weights.
+    /// Bytes that the model reads and writes between two uses of one of the operator's weights; 0 without weights.
     pub weights: u64,
-    /// Bytes read or written between two uses of the memory of its outputs; 0 if unknown.
+    /// Bytes that the model reads and writes between two uses of the memory of its outputs; 0 if unknown.
     pub outputs: u64,
 }
 

@@ -313,7 +313,7 @@ impl Member {
     }
 
     /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part. The machine's
-    /// state is ignored if it was seldom disturbed.
+    /// state is ignored if few samples were measured under interference.
     ///
     /// # Errors
     /// Fails if XGBoost's library is missing or fails.

@@ -54,7 +54,8 @@ fn errors<'a>(
     table.render(style)
 }
 
-/// Errors of all samples and by kind of operator. If there are quiet and disturbed samples, each has errors of its own.
+/// Errors of all samples and by kind of operator. If some samples were measured under interference and some were not,
+/// each group has errors of its own.
 fn all_errors(report: &Report, style: Style) -> String {
     let kinds = report.by_kind.iter().map(|(kind, m)| (kind.as_str(), m));
     let all = [("all", &report.overall)].into_iter().chain(kinds);

@@ -8,7 +8,7 @@ use crate::model::Correction;
 
 /// Weight of a measurement: those of similar shapes partly repeat each other.
 const WORTH: f64 = 0.5;
-/// Larger errors, log2, count as this one, so that one disturbed measurement does not decide.
+/// Larger errors, log2, count as this one, so that one measurement under interference does not decide.
 const LARGEST_ERROR: f64 = 2.0;
 /// Added to mean squares, log2². Smaller differences between machines are noise of the measurements.
 const NOISE: f64 = 1e-4;

@@ -203,7 +203,8 @@ fn tail(s: &Schedule, part: &Part, block: &Loop, axis: &str) -> Result<()> {
         return Ok(());
     }
     let copy = s.cache_write(&part.block, 0, "shared")?;
-    // The copy is placed before other blocks are inlined into it. Otherwise its bounds would be lost.
+    // The copy is placed before other blocks are inlined into it. Otherwise the condition on its elements would be
+    // lost.
     s.reverse_compute_at_with_unit_loops(&copy, block)?;
     let loops = s.loops(&copy)?;
     // Those after the loop of blocks.
