@@ -45,8 +45,8 @@ pub(crate) fn build(
     let ready = runner
         .build_whole_model(spec)
         .map_err(|failure| anyhow!(failure.reason))?;
-    if let Some(complaint) = ready.comparison.complaint() {
-        bail!("output against {}: {complaint}", ready.checked_against);
+    if let Some(complaint) = ready.complaint() {
+        bail!("{complaint}");
     }
     Ok(ready)
 }

@@ -117,8 +117,7 @@ pub(super) fn measure(
             return WholeModelTimes::failed(model_conditions(plan), &failure);
         }
     };
-    if let Some(complaint) = ready.comparison.complaint() {
-        let reason = format!("output against {}: {complaint}", ready.checked_against);
+    if let Some(reason) = ready.complaint() {
         progress.note(&format!(
             "the whole model computes something else: {reason}"
         ));

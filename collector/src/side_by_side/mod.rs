@@ -125,12 +125,8 @@ impl Loaded {
         match self.order(order, Duration::from_nanos(nanos))? {
             SideBySideDone::Loaded { models, processors } => {
                 for (model, imported) in models.iter().zip(&self.models) {
-                    if let Some(complaint) = model.ready.comparison.complaint() {
-                        let against = &model.ready.checked_against;
-                        bail!(
-                            "{}: output against {against}: {complaint}",
-                            imported.graph.model
-                        );
+                    if let Some(complaint) = model.ready.complaint() {
+                        bail!("{}: {complaint}", imported.graph.model);
                     }
                 }
                 self.calls = models.into_iter().map(|model| model.calls).collect();

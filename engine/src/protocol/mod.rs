@@ -337,6 +337,17 @@ pub struct WholeModelReady {
     pub agreement: Option<Agreement>,
 }
 
+impl WholeModelReady {
+    /// One line for a person, if the outputs differ from the reference.
+    pub fn complaint(&self) -> Option<String> {
+        let complaint = self.comparison.complaint()?;
+        Some(format!(
+            "output against {}: {complaint}",
+            self.checked_against
+        ))
+    }
+}
+
 /// How the outputs of a device with approximate numbers of its own compare with those in floating point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {

@@ -6,7 +6,7 @@ use opdata::contract::knobs::ConvolutionKnobs;
 use tvm_bridge::Result;
 use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt};
 
-use super::product::Product;
+use super::product::{At, Product};
 use super::{COPY, Convolution, Operands, Stages, each};
 
 pub(super) fn stages(
@@ -39,9 +39,9 @@ pub(super) fn stages(
     )?;
     let product = Product {
         name: "stage_product",
-        batch: 1,
+        batch: of.vectors / knobs.vector_blocks,
+        kind: LoopKind::Parallel,
         columns,
-        vectors: of.vectors,
         blocks: knobs.vector_blocks,
         lanes: of.lanes,
         width: knobs.columns.min(columns),
@@ -49,18 +49,19 @@ pub(super) fn stages(
         reads: &[&matrix, buffers.weights],
         out: buffers.output,
     };
+    let vector = |at: &At<'_>| at.batch.scaled(knobs.vector_blocks, at.block);
     let mut statements = vec![copy];
     statements.extend(product.statements(
         &|at, depth| matrix.load(&[depth, from_ref(at.column)].concat()),
         &|at, depth, lane| {
-            let place = [from_ref(at.vector), depth, from_ref(lane)];
+            let place = [&[vector(at)?], depth, from_ref(lane)];
             buffers.weights.load(&place.concat())
         },
         &|at, sum| {
             let (row, x) = at.column.divided(width)?;
             let (image, y) = row.divided(height)?;
             each(LoopKind::Serial, of.lanes, |lane| {
-                let channel = at.vector.scaled(of.lanes, 0)?.plus(lane)?;
+                let channel = vector(at)?.scaled(of.lanes, 0)?.plus(lane)?;
                 let place = [image.clone(), channel, y.clone(), x.clone()];
                 buffers.output.store(&sum(lane)?, &place)
             })

@@ -23,14 +23,15 @@ pub(super) fn width(columns: i64, channels: i64, unit: VectorUnit) -> i64 {
     (columns + tiles - 1) / tiles.max(1)
 }
 
-/// `out[column, vector, lane] = Σ left(depth, column) × right(depth, vector, lane)`.
+/// `out[batch, column, block, lane] = Σ left(batch, depth, column) × right(batch, depth, block, lane)`.
 pub(super) struct Product<'a> {
     pub name: &'a str,
-    /// Products that have nothing in common, each with columns and output channels of its own.
+    /// Number of products that have nothing in common, each with columns and output channels of its own.
     pub batch: i64,
+    /// How the loop over their tiles is executed.
+    pub kind: LoopKind,
     pub columns: i64,
-    /// Vectors of output channels, and how many are side by side in a tile.
-    pub vectors: i64,
+    /// Vectors of output channels, side by side in a tile.
     pub blocks: i64,
     pub lanes: i64,
     /// Columns of a tile.
@@ -45,7 +46,7 @@ pub(super) struct Product<'a> {
 pub(super) struct At<'a> {
     pub batch: &'a Index,
     pub column: &'a Index,
-    pub vector: &'a Index,
+    pub block: i64,
 }
 
 /// The value of a lane.
@@ -68,31 +69,20 @@ impl Product<'_> {
             .into_iter()
             .filter(|(_, tiles, width)| tiles * width > 0);
         used.map(|(first, tiles, width)| {
-            let groups = self.vectors / self.blocks;
-            each(LoopKind::Parallel, self.batch * groups * tiles, |task| {
-                // Channels outermost: a thread reads the weights that it has transformed, and transforms its own sums back.
-                // resnet-18 takes 18.2 ms on two cores without a common cache, and 12.0 ms on two with one. With the
-                // batch outermost it takes 20.2 and 11.7 ms (Zen 4, 2026-11-26).
-                let (of_batch, tile) = task.divided(tiles)?;
-                let (group, batch) = of_batch.divided(self.batch)?;
+            each(self.kind, self.batch * tiles, |task| {
+                let (batch, tile) = task.divided(tiles)?;
                 let sums = vectors("sums", width * self.blocks, self.lanes)?;
-                let at = |column: i64, block: i64| -> Result<(Index, Index)> {
-                    Ok((
-                        tile.scaled(width, first + column)?,
-                        group.scaled(self.blocks, block)?,
-                    ))
-                };
                 let tiled = |body: &dyn Fn(&Buffer, &At<'_>) -> Result<Stmt>| -> Result<Stmt> {
                     let mut all = Vec::new();
-                    for column in 0..width {
+                    for inside in 0..width {
+                        let column = tile.scaled(width, first + inside)?;
                         for block in 0..self.blocks {
-                            let (column_at, vector_at) = at(column, block)?;
                             let at = At {
                                 batch: &batch,
-                                column: &column_at,
-                                vector: &vector_at,
+                                column: &column,
+                                block,
                             };
-                            all.push(body(&sums[(column * self.blocks + block) as usize], &at)?);
+                            all.push(body(&sums[(inside * self.blocks + block) as usize], &at)?);
                         }
                     }
                     Stmt::sequence(&all)

@@ -2,21 +2,32 @@
 //!
 //! An image is cut into tiles of 2×2 or 4×4 outputs. Tiles and weights are transformed, multiplied position by position
 //! (a product of matrices over the channels for each) and transformed back. That takes 2.25 or 4 times fewer
-//! multiplications than the direct convolution. Source of the algorithm and of F(2×2, 3×3)'s and F(4×4, 3×3)'s
-//! matrices: Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015, §4.1 and §4.3.
+//! multiplications than the direct convolution. Source of the algorithm and of F(2×2, 3×3)'s and F(4×4, 3×3)'s matrices:
+//! Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015, §4.1 and §4.3.
+//!
+//! A task transforms the weights of a few output channels and multiplies them while they are in its core's cache. Of
+//! ResNet's convolutions, that of 256 channels of 14×14 takes 2.9 ms in place of 3.7, and that of 512 channels of 7×7 takes
+//! 5.2 ms in place of 9.2 (AVX2, Zen 1, one thread, 2026-11-27).
 
 use std::slice::from_ref;
 
 use opdata::contract::knobs::{Algorithm, ConvolutionKnobs};
-use opmodels::tile::VectorUnit;
+use opmodels::tile::{VectorUnit, greatest_divisor};
 use tvm_bridge::Result;
 use tvm_bridge::nest::{Buffer, Index, LoopKind, Stmt, Touched, Value};
 
-use super::product::Product;
+use super::super::knobs::PARALLEL_PIECES;
+use super::product::{At, Product};
 use super::{COPY, Convolution, Operands, Stages, constant, each, vector, vectors};
 
 /// Values of the window along an axis.
 const WINDOW: i64 = 3;
+
+/// Vectors between the values of one place of a tile and those of the next. Without them, the places would lie a power
+/// of two apart for most numbers of channels, in lines that compete for the same set of the cache.
+const APART: i64 = 1;
+/// Minimum number of tiles of a task: the transformation of its weights is then 3 % of its arithmetic.
+const FEWEST_TILES: i64 = 96;
 
 /// A matrix by rows.
 type Matrix = &'static [&'static [f32]];
@@ -112,6 +123,7 @@ pub(super) fn stages(
     operands: &Operands<'_>,
 ) -> Result<Stages> {
     let tiles = Tiles::of(of, outputs);
+    let blocks = knobs.vector_blocks;
     let by = if outputs == 2 { &OF_2 } else { &OF_4 };
     // Values of a tile of the image along an axis.
     let edge = outputs + WINDOW - 1;
@@ -121,9 +133,15 @@ pub(super) fn stages(
         tiles.columns * outputs + WINDOW - 1,
     ];
     let image = Buffer::new(COPY, &[of.batch, of.channels, covered[0], covered[1]])?;
-    let weights = Buffer::new("filters", &[places, of.vectors, of.channels, of.lanes])?;
-    let turned = Buffer::new("tiles", &[places, of.channels, tiles.count()])?;
-    let sums = Buffer::new("sums", &[places, of.vectors, tiles.count(), of.lanes])?;
+    let weights = Buffer::new("filters", &[places, blocks * of.channels + APART, of.lanes])?;
+    let turned = Buffer::new(
+        "tiles",
+        &[places, of.channels * tiles.count() + APART * unit.lanes()],
+    )?;
+    let sums = Buffer::new(
+        "sums",
+        &[places, of.vectors * tiles.count() + APART, of.lanes],
+    )?;
 
     let copy = Stmt::elements(
         COPY,
@@ -139,32 +157,6 @@ pub(super) fn stages(
             value.where_holds(&inside.and(&v[3].within(0, of.image[1])?)?)
         },
     )?;
-    let filters = each(LoopKind::Parallel, of.vectors * of.channels, |task| {
-        let (group, channel) = task.divided(of.channels)?;
-        let passes = Passes::new(by.weights, of.lanes)?;
-        let body = passes.statements(
-            &|y, x, lane| {
-                let place = [constant(y)?, constant(x)?, lane.clone()];
-                let of_channel = [group.clone(), channel.clone()];
-                operands.weights.load(&[&of_channel[..], &place].concat())
-            },
-            &|y, x, lane, value| {
-                let place = constant(y * edge + x)?;
-                weights.store(
-                    value,
-                    &[place, group.clone(), channel.clone(), lane.clone()],
-                )
-            },
-        )?;
-        body.block(
-            "stage_filters",
-            Touched {
-                reads: &[operands.weights],
-                writes: &[&weights],
-                locals: passes.locals(),
-            },
-        )
-    })?;
     let to_tiles = each(LoopKind::Parallel, of.channels, |channel| {
         each(LoopKind::Serial, tiles.batch * tiles.rows, |row| {
             let (of_image, y) = row.divided(tiles.rows)?;
@@ -181,7 +173,8 @@ pub(super) fn stages(
                     &|inside_y, inside_x, lane, value| {
                         let column = row.scaled(tiles.columns, 0)?.plus(&first.plus(lane)?)?;
                         let place = constant(inside_y * edge + inside_x)?;
-                        turned.store(value, &[place, channel.clone(), column])
+                        let column = channel.scaled(tiles.count(), 0)?.plus(&column)?;
+                        turned.store(value, &[place, column])
                     },
                 )?;
                 body.block(
@@ -205,42 +198,85 @@ pub(super) fn stages(
             Stmt::sequence(&parts)
         })
     })?;
+    let groups = of.vectors / blocks;
+    let parts = greatest_divisor(
+        tiles.count(),
+        (tiles.count() / FEWEST_TILES).min(PARALLEL_PIECES / groups),
+    );
+    let columns = tiles.count() / parts;
     let product = Product {
         name: "stage_product",
         batch: places,
-        columns: tiles.count(),
-        vectors: of.vectors,
-        blocks: knobs.vector_blocks,
+        kind: LoopKind::Serial,
+        columns,
+        blocks,
         lanes: of.lanes,
-        width: knobs.columns.min(tiles.count()),
+        width: knobs.columns.min(columns),
         depth: &[of.channels],
         reads: &[&turned, &weights],
         out: &sums,
     };
-    let products = product.statements(
-        &|at, depth| turned.load(&[from_ref(at.batch), depth, from_ref(at.column)].concat()),
-        &|at, depth, lane| {
-            let vector = [at.batch.clone(), at.vector.clone()];
-            weights.load(&[&vector[..], depth, from_ref(lane)].concat())
-        },
-        &|at, sum| {
-            vector(of.lanes, |lane| {
-                let place = [at.batch, at.vector, at.column, lane].map(Index::clone);
-                sums.store(&sum(lane)?, &place)
-            })
-        },
-    )?;
+    let products = each(LoopKind::Parallel, groups * parts, |task| {
+        let (group, part) = task.divided(parts)?;
+        let filters = each(LoopKind::Serial, blocks * of.channels, |filter| {
+            let (block, channel) = filter.divided(of.channels)?;
+            let of_channel = [group.scaled(blocks, 0)?.plus(&block)?, channel];
+            let passes = Passes::new(by.weights, of.lanes)?;
+            let body = passes.statements(
+                &|y, x, lane| {
+                    let place = [constant(y)?, constant(x)?, lane.clone()];
+                    let place = [of_channel.as_slice(), &place].concat();
+                    operands.weights.load(&place)
+                },
+                &|y, x, lane, value| {
+                    let place = constant(y * edge + x)?;
+                    weights.store(value, &[place, filter.clone(), lane.clone()])
+                },
+            )?;
+            body.block(
+                "stage_filters",
+                Touched {
+                    reads: &[operands.weights],
+                    writes: &[&weights],
+                    locals: passes.locals(),
+                },
+            )
+        })?;
+        let tile = |at: &At<'_>| part.scaled(columns, 0)?.plus(at.column);
+        let products = product.statements(
+            &|at, depth| {
+                let column = depth[0].scaled(tiles.count(), 0)?.plus(&tile(at)?)?;
+                turned.load(&[at.batch.clone(), column])
+            },
+            &|at, depth, lane| {
+                let filter = depth[0].plus(&constant(at.block * of.channels)?)?;
+                weights.load(&[at.batch.clone(), filter, lane.clone()])
+            },
+            &|at, sum| {
+                vector(of.lanes, |lane| {
+                    let vector = group.scaled(blocks, at.block)?;
+                    let column = vector.scaled(tiles.count(), 0)?.plus(&tile(at)?)?;
+                    sums.store(&sum(lane)?, &[at.batch.clone(), column, lane.clone()])
+                })
+            },
+        )?;
+        Stmt::sequence(&[&[filters], products.as_slice()].concat())?.block(
+            "stage_group",
+            Touched {
+                reads: &[operands.weights, &turned],
+                writes: &[&sums],
+                locals: from_ref(&weights),
+            },
+        )
+    })?;
     let back = each(
         LoopKind::Parallel,
         of.vectors * tiles.batch * tiles.rows,
         |task| back(of, outputs, by, tiles, task, &sums, operands.output),
     )?;
-    let mut statements = vec![copy, filters, to_tiles];
-    statements.extend(products);
-    statements.push(back);
     Ok(Stages {
-        statements,
-        between: vec![image, weights, turned, sums],
+        statements: vec![copy, to_tiles, products, back],
+        between: vec![image, turned, sums],
     })
 }
 
@@ -263,7 +299,8 @@ fn back(
         let turn = passes.statements(
             &|y, x, lane| {
                 let tile = row.scaled(tiles.columns, 0)?.plus(tile_x)?;
-                sums.load(&[constant(y * edge + x)?, group.clone(), tile, lane.clone()])
+                let column = group.scaled(tiles.count(), 0)?.plus(&tile)?;
+                sums.load(&[constant(y * edge + x)?, column, lane.clone()])
             },
             &|y, x, lane, value| results[(y * outputs + x) as usize].store(value, from_ref(lane)),
         )?;
