@@ -223,30 +223,7 @@ pub(super) fn stages(
     };
     let products = each(LoopKind::Parallel, groups * parts, |task| {
         let (group, part) = task.divided(parts)?;
-        let filters = each(LoopKind::Serial, blocks * of.channels, |filter| {
-            let (block, channel) = filter.divided(of.channels)?;
-            let of_channel = [group.scaled(blocks, 0)?.plus(&block)?, channel];
-            let passes = Passes::new(by.weights, of.lanes)?;
-            let body = passes.statements(
-                &|y, x, lane| {
-                    let place = [constant(y)?, constant(x)?, lane.clone()];
-                    let place = [of_channel.as_slice(), &place].concat();
-                    operands.weights.load(&place)
-                },
-                &|y, x, lane, value| {
-                    let place = constant(y * edge + x)?;
-                    weights.store(value, &[place, filter.clone(), lane.clone()])
-                },
-            )?;
-            body.block(
-                "stage_filters",
-                Touched {
-                    reads: &[operands.weights],
-                    writes: &[&weights],
-                    locals: passes.locals(),
-                },
-            )
-        })?;
+        let filters = filters(of, by, blocks, &group, [operands.weights, &weights])?;
         let tile = |at: &At<'_>| part.scaled(columns, 0)?.plus(at.column);
         let products = product.statements(
             &|at, depth| turned.load(&[at.batch.clone(), tiles.place(&depth[0], &tile(at)?)?]),
@@ -279,6 +256,40 @@ pub(super) fn stages(
     Ok(Stages {
         statements: vec![copy, to_tiles, products, back],
         between: vec![image, turned, sums],
+    })
+}
+
+/// The weights of a group of vectors of output channels, transformed.
+fn filters(
+    of: &Convolution,
+    by: &Transforms,
+    blocks: i64,
+    group: &Index,
+    [weights, out]: [&Buffer; 2],
+) -> Result<Stmt> {
+    let edge = by.weights.len() as i64;
+    each(LoopKind::Serial, blocks * of.channels, |filter| {
+        let (block, channel) = filter.divided(of.channels)?;
+        let of_channel = [group.scaled(blocks, 0)?.plus(&block)?, channel];
+        let passes = Passes::new(by.weights, of.lanes)?;
+        let body = passes.statements(
+            &|y, x, lane| {
+                let place = [constant(y)?, constant(x)?, lane.clone()];
+                weights.load(&[of_channel.as_slice(), &place].concat())
+            },
+            &|y, x, lane, value| {
+                let place = constant(y * edge + x)?;
+                out.store(value, &[place, filter.clone(), lane.clone()])
+            },
+        )?;
+        body.block(
+            "stage_filters",
+            Touched {
+                reads: &[weights],
+                writes: &[out],
+                locals: passes.locals(),
+            },
+        )
     })
 }
 
