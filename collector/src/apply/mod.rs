@@ -4,12 +4,13 @@
 //! ([`in_model`]). An operator without a schedule tries that of the nearest workload of its kind ([`nearest`]), else
 //! keeps the default one. It is named, with how to get one. The model is checked and timed; on request it is compared
 //! with default schedules in turn. It can be written as a shared library that TVM's runtime loads, and as the scheduled
-//! module.
+//! module; its schedules as a database of MetaSchedule ([`database`]).
 
+mod database;
 mod nearest;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use opengine::device::Conditions;
@@ -18,8 +19,7 @@ use opengine::runner::Runner;
 use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Graph, Imported};
-use tvm_bridge::database::{Writer, workload_hash};
-use tvm_bridge::{Target, Trace};
+use tvm_bridge::database::workload_hash;
 
 use crate::operator_ir;
 use crate::plan::{Plan, Planned, model_conditions};
@@ -27,6 +27,8 @@ use crate::report::{Comparison, TunedOperator};
 use crate::run::in_model::{self, InModel};
 use crate::run::{Session, compare_models, runner, scratch};
 use crate::store::{Entry, Store, workload_key};
+
+pub use database::Exported;
 
 /// Schedules of each state of the caches that are tried inside the model.
 const OF_EACH_STATE: usize = 3;
@@ -80,8 +82,8 @@ pub struct AppliedModel {
     pub latency_ns: f64,
     /// The reference of the output.
     pub checked_against: String,
-    /// Operators whose schedules were left out of the database: stock TVM cannot replay them.
-    pub left_out: Vec<String>,
+    /// The operators whose schedule in the database is another one; none if no database was written.
+    pub exported: Exported,
     /// The comparison with default schedules, if requested.
     pub comparison: Option<Comparison>,
 }
@@ -176,9 +178,12 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         operator.in_model_ns = in_model_ns;
     }
     own.rest();
-    let left_out = match &request.database {
-        Some(folder) => write_database(folder, &imported, &target, &operators)?,
-        None => Vec::new(),
+    let exported = match &request.database {
+        Some(folder) => {
+            let model = (graph, &operator_ir::module(&imported.folder)?);
+            database::write(folder, model, &target, &operators, &mut store(plan)?)?
+        }
+        None => Exported::default(),
     };
     let comparison = match request.compare {
         false => None,
@@ -224,7 +229,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         operators,
         latency_ns: measured.latency_ns,
         checked_against,
-        left_out,
+        exported,
         comparison,
     })
 }
@@ -392,49 +397,6 @@ fn applies(plan: &Plan, entry: &Entry) -> bool {
     }
 }
 
-/// Writes the schedules as a MetaSchedule database, complete or not at all. Returns the operators that were left out:
-/// one record that stock TVM cannot replay makes it refuse the whole database.
-fn write_database(
-    folder: &Path,
-    imported: &Imported,
-    target: &serde_json::Value,
-    operators: &[Applied],
-) -> anyhow::Result<Vec<String>> {
-    let cannot = || format!("cannot write {}", folder.display());
-    let module = operator_ir::module(&imported.folder)?;
-    let beside = std::path::absolute(folder)?;
-    let beside = beside.parent().context("a folder with a parent")?;
-    let fresh = tempfile::tempdir_in(beside).with_context(cannot)?;
-    let mut left_out = Vec::new();
-    let writer = Writer::new(fresh.path(), &Target::new(target)?)?;
-    for (operator, applied) in imported.graph.operators.iter().zip(operators) {
-        if let Some(entry) = &applied.entry
-            && let Some(trace) = &entry.trace
-        {
-            let function = module.prim_func(&operator.symbol)?;
-            // TVM looks for the function as it came, and the trace is of other loops.
-            let is_of_another_program =
-                entry.choice.rewrites_program() || function.unscheduled()?.is_some();
-            if is_of_another_program || needs_own_reducers(&function.script()?, trace) {
-                left_out.push(operator.symbol.clone());
-                continue;
-            }
-            let added = writer.add(&function, &Trace(trace.clone()), entry.time_ns);
-            added.with_context(|| format!("the schedule of {}", operator.symbol))?;
-        }
-    }
-    std::fs::rename(fresh.keep(), folder).with_context(cannot)?;
-    Ok(left_out)
-}
-
-/// Whether a trace factors a reduction that begins at infinity, as the importer writes maxima. TVM knows such reducers
-/// only if this program has registered them.
-fn needs_own_reducers(script: &str, trace: &serde_json::Value) -> bool {
-    let mut instructions = trace[0].as_array().into_iter().flatten();
-    let factors = instructions.any(|instruction| instruction[0] == "RFactor");
-    factors && (script.contains("\"-inf\"") || script.contains("\"inf\""))
-}
-
 fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleSpec> {
     let operators = graph.operators.iter().zip(operators);
     operators
@@ -450,7 +412,7 @@ mod tests {
     use super::*;
     use crate::store::testing::entry;
 
-    fn operator() -> Applied {
+    pub fn operator() -> Applied {
         Applied {
             name: "dense".to_owned(),
             workload: "w".to_owned(),

@@ -97,11 +97,20 @@ pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
         units::percent(applied.coverage(time)),
         units::percent(applied.coverage(|o| o.flops as f64)),
     ));
-    if !applied.left_out.is_empty() {
-        out.push_str(&format!(
-            "left out of the database, as stock TVM cannot replay them: {}\n",
-            applied.left_out.join(", ")
-        ));
+    let exported = &applied.exported;
+    for (what, operators) in [
+        (
+            "in the database with the fastest schedule that stock TVM can replay, which is slower than the model's",
+            &exported.slower,
+        ),
+        (
+            "left out of the database, as stock TVM cannot replay their schedules",
+            &exported.left_out,
+        ),
+    ] {
+        if !operators.is_empty() {
+            out.push_str(&format!("{what}: {}\n", operators.join(", ")));
+        }
     }
     if let Some(comparison) = &applied.comparison {
         out.push_str(&super::tuned::compared(comparison));
@@ -162,7 +171,8 @@ pub fn applied_json(applied: &AppliedModel) -> Value {
         "coverage_time": applied.coverage(time),
         "coverage_flops": applied.coverage(|o| o.flops as f64),
         "checked_against": applied.checked_against,
-        "left_out": applied.left_out,
+        "left_out": applied.exported.left_out,
+        "slower_in_database": applied.exported.slower,
         "ratio": applied.comparison.as_ref().map(|comparison| comparison.ratio.median),
         "operators": applied.operators.iter().map(operator).collect::<Vec<_>>(),
     })

@@ -1,8 +1,9 @@
 //! The store of best schedules: a database that sweeps, tuning and imports feed, and that compiling reads.
 //!
 //! One row is a schedule for a workload, a target, a machine, a number of threads and a state of the caches. It has the
-//! knobs and trace, the time, and the time's origin. Of equal programs the fastest measurement stays; of a workload the
-//! [`KEEP`] fastest stay. Many processes may write at once: each change is one transaction.
+//! knobs and trace, the time, and the time's origin. Of equal programs the fastest measurement stays. Of a workload stay the
+//! [`KEEP`] fastest schedules of its own program and the [`KEEP`] fastest that replace it, such as Winograd's: TVM can
+//! replay only the former. Many processes may write at once: each change is one transaction.
 //!
 //! A store is a SQLite file ([`sqlite`]) or, for a team, a PostgreSQL database ([`postgres`]). Both run the statements of
 //! [`schema`].
@@ -24,7 +25,7 @@ use serde_json::Value;
 pub use entry::{Entry, Key};
 pub use foreign::{Log, format_of, read as read_log, workload_key};
 
-/// Schedules that are kept of a workload under equal conditions.
+/// Schedules that are kept of a workload's own program under equal conditions, and of programs that replace it.
 pub const KEEP: usize = 8;
 /// Longest wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(30);

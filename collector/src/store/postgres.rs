@@ -105,7 +105,7 @@ impl Database for Server {
         // Writers take turns, as SQLite's do: two that prune the same workload would wait for each other.
         transaction.batch_execute("lock table schedules in share row exclusive mode")?;
         let insert = transaction.prepare(&dollars(schema::UPSERT))?;
-        let prune = transaction.prepare(&dollars(schema::PRUNE))?;
+        let prune = transaction.prepare(&dollars(&schema::prune()))?;
         let mut better = 0;
         for entry in entries {
             let Entry { key, .. } = entry;
@@ -143,6 +143,7 @@ impl Database for Server {
                     &key.machine,
                     &threads,
                     &key.cache,
+                    &entry.choice.rewrites_program(),
                     &(KEEP as i64),
                 ],
             )?;

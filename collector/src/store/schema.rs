@@ -41,13 +41,20 @@ on conflict (workload, target, machine, threads, cache, program_hash) do update 
 where excluded.time_ns < schedules.time_ns
 ";
 
-/// Removes all but the fastest schedules of a workload.
-pub(super) const PRUNE: &str = "
-delete from schedules where workload = ?1 and target = ?2 and machine = ?3 and threads = ?4 and cache = ?5
-    and program_hash not in (
-        select program_hash from schedules where workload = ?1 and target = ?2 and machine = ?3 and threads = ?4
-            and cache = ?5 order by time_ns limit ?6)
-";
+/// [`Choice::rewrites_program`](opengine::schedule::Choice::rewrites_program) of a record.
+const REWRITES_PROGRAM: &str =
+    r#"(knobs like '%"algorithm":"%' and knobs not like '%"algorithm":"pixels"%')"#;
+
+/// Removes all but the fastest schedules of a workload that rewrite its program (`?6`), or of those that do not.
+pub(super) fn prune() -> String {
+    let alike = format!(
+        "workload = ?1 and target = ?2 and machine = ?3 and threads = ?4 and cache = ?5 and {REWRITES_PROGRAM} = ?6"
+    );
+    format!(
+        "delete from schedules where {alike} and program_hash not in \
+         (select program_hash from schedules where {alike} order by time_ns limit ?7)"
+    )
+}
 
 /// The schedules of a workload, for a target, on a machine; the fastest first.
 pub(super) fn of_workload() -> String {

@@ -101,7 +101,7 @@ impl Database for File {
         let mut better = 0;
         {
             let mut insert = transaction.prepare(schema::UPSERT)?;
-            let mut prune = transaction.prepare(schema::PRUNE)?;
+            let mut prune = transaction.prepare(&schema::prune())?;
             for entry in entries {
                 let Entry { key, .. } = entry;
                 let target = key.target.to_string();
@@ -132,6 +132,7 @@ impl Database for File {
                     key.machine,
                     key.threads,
                     key.cache,
+                    entry.choice.rewrites_program(),
                     KEEP as i64
                 ])?;
             }

@@ -35,6 +35,15 @@ pub(crate) fn entry(workload: &str, program: u64, time_ns: f64) -> Entry {
     }
 }
 
+/// The same entry as a convolution by another algorithm.
+pub(crate) fn by(algorithm: &str, entry: Entry) -> Entry {
+    let choice = json!({"template": Choice::CONVOLUTION, "algorithm": algorithm});
+    Entry {
+        choice: serde_json::from_value(choice).unwrap(),
+        ..entry
+    }
+}
+
 /// A PostgreSQL server on a socket in a temporary folder, which ends with it.
 pub(crate) struct Throwaway {
     folder: tempfile::TempDir,

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
 
-use super::testing::{Throwaway, entry};
+use super::testing::{Throwaway, by, entry};
 use super::*;
 use rusqlite::Connection;
 use serde_json::json;
@@ -48,6 +48,26 @@ fn of_a_program_the_fastest_time_stays_and_of_a_workload_the_fastest_programs() 
         assert_eq!(store.verify().unwrap(), all);
         // Another that opens it finds the same.
         assert_eq!(Store::open(path).unwrap().list(None).unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn schedules_of_the_own_program_stay_beside_faster_ones_of_another_algorithm() {
+    everywhere(|path| {
+        let mut store = Store::open(path).unwrap();
+        // Pixels in the place of channels are a schedule of the operator's own program.
+        let pixels = std::iter::once(by("pixels", entry("w", 0, 100.0)));
+        let own = pixels.chain((1..20).map(|p| entry("w", p, 100.0 + p as f64)));
+        let faster = (20..40).map(|p| by("winograd4", entry("w", p, p as f64)));
+        let all: Vec<Entry> = own.chain(faster).collect();
+        for part in [&all[10..30], &all] {
+            store.add(part).unwrap();
+        }
+        let best = store.best("w", &target(), "m", Some(1), 100).unwrap();
+        let kept = |of: std::ops::Range<usize>| all[of].iter();
+        let expected: Vec<&Entry> = kept(20..20 + KEEP).chain(kept(0..KEEP)).collect();
+        assert_eq!(best.iter().collect::<Vec<_>>(), expected);
+        assert!(best[0].choice.rewrites_program() && !best[KEEP].choice.rewrites_program());
     });
 }
 
