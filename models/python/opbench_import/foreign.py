@@ -64,7 +64,9 @@ def marked(module: tvm.IRModule) -> tvm.IRModule:
     module = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     for variable, function in list(module.functions_items()):
         if isinstance(function, tirx.PrimFunc):
-            module.update_func(variable, tensor_ir.map_blocks(function, mark))
+            marked = tensor_ir.map_blocks(function, mark)
+            had_pattern = function.attrs and "op_pattern" in function.attrs
+            module.update_func(variable, marked.with_attr(lower.OWN_PATTERN, True) if had_pattern else marked)
     return lower.record_patterns(relax.transform.AnnotateTIROpPattern()(module))
 
 

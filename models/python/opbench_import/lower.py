@@ -72,6 +72,8 @@ def record_patterns(module: tvm.IRModule) -> tvm.IRModule:
 
 
 PATTERN_MARK = legalise.MARK + ".pattern"
+OWN_PATTERN = legalise.MARK + ".own_pattern"
+"""Attribute of a function that came with a TVM module and had a pattern there."""
 COMPOSITE_MARK = legalise.MARK + ".composite"
 """Names the composite that a block belongs to (see ``composites``)."""
 
@@ -116,9 +118,9 @@ def rename(module: tvm.IRModule, names: dict) -> tvm.IRModule:
         function = module[old]
         for mark in (legalise.MARK, PATTERN_MARK, COMPOSITE_MARK):
             function = tensor_ir.strip(function, mark)
-        functions[new] = (
-            function.without_attr("op_pattern") if function.attrs and "op_pattern" in function.attrs else function
-        )
+        attributes = function.attrs or {}
+        added = OWN_PATTERN if OWN_PATTERN in attributes else "op_pattern"
+        functions[new] = function.without_attr(added) if added in attributes else function
         new_type = getattr(old, "ty", None)
         if new_type is not None:
             relax.expr._update_type(new, new_type)  # noqa: SLF001 - global variables carry their function's type

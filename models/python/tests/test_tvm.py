@@ -13,6 +13,7 @@ from opbench_import.request import Request
 import tvm
 from tvm import relax, te
 from tvm.s_tir import Schedule
+import tvm_ffi
 
 from . import support
 
@@ -66,6 +67,21 @@ class Forms(unittest.TestCase):
             kinds = [o["kind"] for o in graph["operators"]]
             self.assertEqual((kinds[0], kinds[-1]), ("conv2d", "matmul"), name)
             self.assertIn("TVM", graph["check"]["reference"])
+
+    def test_functions_that_came_with_a_module_stay_as_tvm_wrote_them(self) -> None:
+        """Fused ones and single ones, with and without a pattern: by them a database of MetaSchedule is searched."""
+        text = NET.replace("R.mean(a, axis=[2, 3])", "R.nn.softmax(R.mean(a, axis=[2, 3]))")
+        legal = relax.transform.LegalizeOps()(runpy.run_path(written("net.py", text))["Net"])
+        patterns = relax.transform.AnnotateTIROpPattern()(legal)
+        fused = tvm.transform.Sequential(
+            [relax.transform.FuseOps(), relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()]
+        )(patterns)
+        for name, module, fusion in (("legal", legal, "none"), ("fused", fused, "full")):
+            done = imported(written(f"{name}.json", tvm.ir.save_json(module)), fusion=fusion)
+            functions = [f for f in module.functions.values() if isinstance(f, tvm.tirx.PrimFunc)]
+            for operator in done.graph["operators"]:
+                own = done.module[operator["symbol"]]
+                self.assertTrue(any(tvm_ffi.structural_equal(own, f) for f in functions), (name, operator["symbol"]))
 
     def test_tensor_functions_alone_are_operators(self) -> None:
         """Each is called once on inputs of its own; the loops of a scheduled one stay."""
