@@ -67,7 +67,7 @@ pub(super) fn write(
     Ok(exported)
 }
 
-/// What the store has under the conditions of an entry, the fastest first.
+/// What the store has of an entry's workload on its machine: first in the same state of the caches, the fastest first.
 fn alternatives(store: &mut Store, of: &Entry) -> anyhow::Result<Vec<Entry>> {
     let key = &of.key;
     let threads = Some(key.threads);
@@ -78,7 +78,7 @@ fn alternatives(store: &mut Store, of: &Entry) -> anyhow::Result<Vec<Entry>> {
         threads,
         usize::MAX,
     )?;
-    known.retain(|entry| entry.key.cache == key.cache);
+    known.sort_by_key(|entry| entry.key.cache != key.cache);
     Ok(known)
 }
 

@@ -9,11 +9,13 @@
 //! | [`algorithm`] | convolutions by Winograd's algorithm or as one product of matrices |
 //! | [`dot`] | products of bytes, four at once in each lane |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
+//! | [`columns`] | the same over an axis that is not the innermost one: softmax over channels |
 //! | [`partial`] | a whole tensor to one value |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
 //! | [`space`], [`combine`] | the values that a sweep can try, and the combinations that are possible |
 
 mod algorithm;
+mod columns;
 mod combine;
 mod contraction;
 mod dot;

@@ -3,6 +3,7 @@
 //! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel. A
 //! reduction along memory is factored. Its lanes sum (or compare) side by side in a vector register, and are brought
 //! together at the row's end. Rows whose length the vectors do not divide have their last elements done one by one.
+//! [`columns`](super::columns) is for reductions over an axis that is not the innermost one.
 
 use opdata::contract::knobs::RowsKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length, vector_length};
@@ -10,6 +11,7 @@ use tvm_bridge::inspect::{Access, IterKind};
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{BlockInfo, DType, Result, Schedule};
 
+use super::columns::Columns;
 use super::prepare::Part;
 use crate::schedule::unfit;
 
@@ -28,6 +30,8 @@ pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: RowsKnobs) -> Re
     let lanes = knobs.vector_length.min(unit.lanes());
     let row = if operator.share_rows() {
         operator.merge(s, lanes)?
+    } else if let Some(columns) = Columns::of(&operator.parts) {
+        columns.schedule(s, &operator.parts, lanes)?
     } else {
         operator.nest(s, lanes)?
     };
@@ -38,9 +42,12 @@ pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: RowsKnobs) -> Re
     Ok(knobs)
 }
 
-/// Number of rows that run in parallel.
-pub(super) fn count(s: &Schedule) -> Result<i64> {
+/// Number of rows that run in parallel, with vectors of `lanes`.
+pub(super) fn count(s: &Schedule, lanes: i64) -> Result<i64> {
     let operator = Rows::of(s)?;
+    if let Some(columns) = Columns::of(&operator.parts) {
+        return Ok(columns.rows(lanes));
+    }
     let output = &operator.output().info;
     Ok(output.iters[..operator.rows]
         .iter()

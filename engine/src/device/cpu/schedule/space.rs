@@ -55,7 +55,7 @@ pub(super) fn dimensions(
             }
         }
         Knobs::Rows(knobs) => {
-            let rows = rows::count(&s)?;
+            let rows = rows::count(&s, unit.lanes())?;
             let mut lengths = numbers(VECTOR_LENGTH, [1, 2, 4, 8, 16], knobs.vector_length);
             lengths
                 .values

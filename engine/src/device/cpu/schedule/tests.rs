@@ -19,7 +19,7 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 29] = [
+const OPERATORS: [&str; 31] = [
     "conv2d_prime",
     "conv2d_packed",
     "conv2d_pointwise_plain",
@@ -36,6 +36,8 @@ const OPERATORS: [&str; 29] = [
     "max_pool_strided",
     "avg_pool",
     "softmax",
+    "softmax_of_channels",
+    "softmax_of_columns",
     "layer_norm",
     "global_avg_pool",
     "elementwise",
