@@ -53,9 +53,9 @@ pub enum Error {
         "{samples} slowdowns of operators measured at the same time, and {needed} are needed; measure more: opcollect pairs --sample N"
     )]
     FewPairs {
-        /// Those that there are.
+        /// Number of samples that there are.
         samples: usize,
-        /// Those that are needed.
+        /// Number of samples that are needed.
         needed: usize,
     },
     /// A baseline could not be fitted.
@@ -85,7 +85,7 @@ pub enum Error {
         what: String,
         /// The minimum number.
         needed: usize,
-        /// Of what.
+        /// Unit of the number.
         unit: &'static str,
         /// The number found.
         found: usize,

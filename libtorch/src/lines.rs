@@ -236,7 +236,7 @@ fn line(name: String, event: &Event, node: &Node, runs: f64) -> Line {
         name,
         shapes: (!event.shapes.is_empty()).then(|| shapes(event)),
         module: layer(event),
-        // Of all runs, until the line is complete: fractions would not add up to whole numbers.
+        // Counted over all runs until the line is complete: fractions would not add up to whole numbers.
         count: 1.0,
         own_ns: node.own_ns as f64 / runs,
         total_ns: event.duration_ns as f64 / runs,

@@ -28,7 +28,7 @@ pub(crate) struct Node {
 pub(crate) fn nodes(events: &[Event]) -> Vec<Node> {
     let is_kernel = |&i: &usize| events[i].what == What::Kernel;
     let mut order: Vec<usize> = (0..events.len()).filter(|i| !is_kernel(i)).collect();
-    // Of two that begin together the longer one is around the other.
+    // If two events begin together, the longer one is around the other.
     order.sort_by_key(|&i| {
         let event = &events[i];
         let end = event.start_ns + event.duration_ns;

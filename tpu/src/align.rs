@@ -20,11 +20,11 @@ const WINDOW: usize = 192;
 
 /// Prices: of a pair (0: they fit exactly), and of leaving an item of either side without a partner.
 pub(crate) struct Prices<'a> {
-    /// Of pairing an item of the left with one of the right.
+    /// Cost of pairing an item of the left with one of the right.
     pub pair: &'a dyn Fn(usize, usize) -> u32,
-    /// Of leaving an item of the left.
+    /// Cost of leaving an item of the left unpaired.
     pub left: &'a dyn Fn(usize) -> u32,
-    /// Of leaving an item of the right.
+    /// Cost of leaving an item of the right unpaired.
     pub right: &'a dyn Fn(usize) -> u32,
 }
 

@@ -34,7 +34,7 @@ const WAIT: Duration = Duration::from_secs(2);
 struct Offered {
     key: String,
     queue: Queue,
-    /// None of a stock server, or where none is free.
+    /// `None` if the server is a stock one, or if no server is free.
     machine: Option<Environment>,
     /// Time of a message to a free server and its answer.
     round_trip: Option<Duration>,

@@ -48,7 +48,7 @@ pub(super) fn best(args: BestArgs, view: View) -> anyhow::Result<Exit> {
         );
         return Err(Misuse(message).into());
     }
-    // Of one workload, everything that is known.
+    // Everything that is known of one workload.
     let is_one = args
         .what
         .as_deref()

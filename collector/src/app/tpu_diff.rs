@@ -18,7 +18,7 @@ pub(super) struct Comparison {
     diffs: Vec<Diff>,
     /// Whether more than one is to be compared with it.
     several: bool,
-    /// Whether all were read, and nothing is missing in any.
+    /// Whether all dumps were read, and none of them lacks a part.
     whole: bool,
 }
 

@@ -17,9 +17,9 @@ use crate::store::{Entry, Store};
 /// The operators of a database whose schedule is not the model's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Those with a slower schedule, because stock TVM cannot replay the fastest.
+    /// Operators with a slower schedule, because stock TVM cannot replay the fastest.
     pub slower: Vec<String>,
-    /// Those that were left out, because stock TVM can replay no schedule that the store has of them.
+    /// Operators that were left out, because stock TVM can replay no schedule that the store has of them.
     pub left_out: Vec<String>,
 }
 

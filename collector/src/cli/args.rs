@@ -385,7 +385,7 @@ pub struct RunsArgs {
     /// The folder that has them
     #[arg(value_name = "DIR", default_value = opdata::RUNS, value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
-    /// Those with this tag only
+    /// Only runs with this tag
     #[arg(long, value_name = "WORD")]
     pub tag: Option<String>,
 }

@@ -105,7 +105,7 @@ pub(super) struct LogRatio {
 }
 
 impl LogRatio {
-    /// Of two medians.
+    /// The logarithm of the ratio of two medians.
     pub fn between(a: &Timing, b: &Timing) -> LogRatio {
         let spread = a.spread().zip(b.spread()).map(|(a, b)| Spread {
             below: b.below.hypot(a.above),

@@ -32,7 +32,7 @@ pub struct RankedRun {
     pub whole_models: Option<f64>,
     /// Operators and whole models that are surely slower than in the base.
     pub slower: u64,
-    /// Those that are surely faster.
+    /// Number of operators that are surely faster.
     pub faster: u64,
 }
 

@@ -182,13 +182,13 @@ impl Kind {
         }
     }
 
-    /// Of a kind of `opcollect` or of [`optorch::kinds`].
+    /// The kind for one of `opcollect`'s or of [`optorch::kinds`].
     pub(super) fn of_ours(kind: &str) -> Kind {
         let found = OURS.iter().find(|(_, kinds)| kinds.contains(&kind));
         found.map_or(Kind::Other, |(kind, _)| *kind)
     }
 
-    /// Of an operator of ONNX Runtime; what is in no list works element by element.
+    /// The kind of an operator of ONNX Runtime. One that is in no list works element by element.
     pub(super) fn of_onnx(operator: &str) -> Kind {
         let fits = |patterns: &&[&str]| patterns.iter().any(|p| optorch::kinds::fits(p, operator));
         let found = ONNX.iter().find(|(_, patterns)| fits(patterns));

@@ -28,9 +28,9 @@ pub struct Digest {
 /// Whole models of a run, each at a number of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Models {
-    /// Those that were timed.
+    /// Number of whole models that were timed.
     pub timed: u64,
-    /// Those of them with a drift beyond [`SLOWDOWN_BOUND`](opdata::contract::interference::SLOWDOWN_BOUND).
+    /// Number of timed ones with a drift beyond [`SLOWDOWN_BOUND`](opdata::contract::interference::SLOWDOWN_BOUND).
     pub disturbed: u64,
 }
 

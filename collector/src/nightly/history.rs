@@ -50,7 +50,7 @@ impl JobRun {
 /// The older nightly runs that stay beyond the number to keep, and those that are removed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Retention {
-    /// Those that stay, each with its reason.
+    /// Nights that stay, each with its reason.
     pub spared: Vec<SparedNight>,
     /// Folders to remove, or removed.
     pub removed: Vec<PathBuf>,

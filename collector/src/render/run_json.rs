@@ -132,7 +132,7 @@ struct SweptObject<'a> {
     compiled: u64,
     failed: u64,
     skipped: u64,
-    /// Of all schedules, the default among them.
+    /// The shortest median of all schedules, including the default one.
     best_time_median_ns: Option<f64>,
     /// Null where the default is the fastest.
     best_row_id: Option<&'a str>,
@@ -442,7 +442,7 @@ mod tests {
           }
         ]
         "#);
-        // Of four tried (one is skipped) the crash and the whole model failed.
+        // Four were tried and one was skipped; the crash and the whole model failed.
         assert_eq!(object["failed_share"], 0.5);
     }
 }

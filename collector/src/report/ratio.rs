@@ -17,7 +17,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of one ratio a round; nothing of none.
+    /// The summary of one ratio a round; `None` if there is no ratio.
     pub fn of(ratios: &[f64]) -> Option<Ratio> {
         let mut sorted = ratios.to_vec();
         sorted.sort_by(f64::total_cmp);

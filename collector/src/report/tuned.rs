@@ -74,7 +74,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Of medians before and after, round by round; nothing of no round.
+    /// The comparison of medians before and after, round by round; `None` if there is no round.
     pub fn of(
         conditions: Conditions,
         rounds: &[(f64, f64)],

@@ -13,7 +13,7 @@ use crate::report::{ModelOutcome, OperatorReport, WholeModelReport};
 
 /// Shares of the whole model that the sum of its operators lies between on a machine that was not disturbed.
 const SUM_BOUNDS: [f64; 2] = [0.65, 1.5];
-/// Of models shorter than this, in nanoseconds, calling the operators is a large part.
+/// Calling the operators is a large part of models shorter than this, in nanoseconds.
 const CALLS_NS: f64 = 1e5;
 /// More threads slow a model down by this factor only if something takes their cores away.
 const SLOWER: f64 = 1.1;

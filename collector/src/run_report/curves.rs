@@ -130,7 +130,7 @@ pub fn curves(rows: &[Row]) -> Vec<Curve> {
                 .into_values()
                 .filter_map(|group| curve(factor, &group, !of_threads))
                 .collect();
-            // Of equally many values, the one that matters most comes first.
+            // Among curves with equally many values, the one that matters most comes first.
             let slowest = |c: &Curve| c.points.iter().map(|p| p.1).fold(0.0, f64::max);
             all.sort_by(|a, b| {
                 let by_values = b.points.len().cmp(&a.points.len());

@@ -146,7 +146,7 @@ pub struct Noise {
 pub struct RunReportData {
     /// The run; of two, the later one.
     pub run: RunOverview,
-    /// Both compared.
+    /// The comparison of both runs.
     pub comparison: Option<Comparison>,
 }
 

@@ -146,7 +146,7 @@ fn entry(row: &Row, here: Option<&str>) -> Result<Entry, String> {
         (None, Value::String(text)) => Some(machine_of_target(text)),
         (None, json) => Some(json["mcpu"].as_str().unwrap_or("unknown").to_owned()),
     };
-    // Of AutoTVM's logs nobody knows the threads.
+    // AutoTVM's logs do not say how many threads there were.
     row.threads
         .get_or_insert(target["num-cores"].as_u64().unwrap_or(0));
     let trace = row

@@ -55,7 +55,7 @@ impl File {
         };
         let mut connection = Connection::open(path).map_err(damaged)?;
         connection.busy_timeout(PATIENCE)?;
-        // Both at one moment: another process may be making the tables.
+        // Both are read in one transaction, because another process may be making the tables.
         let (format, tables): (i64, i64) = {
             let moment = connection.transaction().map_err(damaged)?;
             let read = |sql| moment.query_row(sql, [], |row| row.get(0));

@@ -294,7 +294,7 @@ mod tests {
             let drawn = schedule_specs(cpu(), &sweep(SpaceKind::Template, draw), &space(), 20, 7);
             assert_eq!(drawn.schedule_specs[0], ScheduleSpec::Default);
             assert_eq!(drawn.combinations, Some(24.0));
-            // Of 24 combinations the steps of 15 divide 48, and one of those is the base.
+            // The steps of 15 of the 24 combinations divide 48, and one of them is the base.
             assert_eq!(drawn.schedule_specs.len(), 1 + 14, "{draw:?}");
             let keys: HashSet<String> =
                 drawn.schedule_specs.iter().map(ScheduleSpec::key).collect();

@@ -126,6 +126,6 @@ impl Draw {
 pub enum Values {
     /// All that the operator's space offers.
     All,
-    /// Those of these that the operator's space offers.
+    /// The listed values that the operator's space offers.
     Listed(Vec<FactorValue>),
 }

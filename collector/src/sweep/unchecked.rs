@@ -18,7 +18,7 @@ pub(super) struct Unchecked {
 }
 
 impl Unchecked {
-    /// Of the file `path`: nothing yet.
+    /// The file `path`, with no setting read yet.
     pub fn new(path: &Path) -> Unchecked {
         Unchecked {
             path: path.to_owned(),

@@ -85,9 +85,9 @@ pub struct ThreadRates {
 /// One rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Of the fastest sample: what the machine can do.
+    /// Rate of the fastest sample: what the machine can do.
     pub best: f64,
-    /// Of the median sample: what it usually does.
+    /// Rate of the median sample: what it usually does.
     pub median: f64,
     /// Half the width of the median's 95 % interval, relative to the median.
     pub spread: f64,

@@ -70,7 +70,7 @@ impl Iterator for RowReader {
 /// All rows of a file or a run's folder; see [`RowReader::open`].
 ///
 /// # Errors
-/// Those of opening, and the first fault of a row.
+/// Fails if the file cannot be opened, or at the first faulty row.
 pub fn read_rows(path: &Path) -> Result<Vec<Row>> {
     read_rows_with(path, Traces::Keep)
 }
@@ -95,7 +95,7 @@ impl Traces {
 /// are read on all cores.
 ///
 /// # Errors
-/// Those of opening, and the first fault of a row.
+/// Fails if the file cannot be opened, or at the first faulty row.
 pub fn read_rows_with(path: &Path, traces: Traces) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     read_batches(path, traces, |rows: &mut Vec<Row>| {

@@ -133,7 +133,7 @@ impl RunLabel {
 pub struct Shard {
     /// Its number, from 1.
     pub index: u32,
-    /// Of how many.
+    /// Number of parts.
     pub count: u32,
 }
 

@@ -42,7 +42,7 @@ pub struct Reopened {
 
 impl Reopened {
     /// Moves rows out of the run into [`ROWS_SET_ASIDE`], so that their points are measured again; returns their number.
-    /// Those rows are on disk in one file or the other at any moment.
+    /// At any moment, these rows are on disk in one file or the other.
     ///
     /// # Errors
     /// Fails if a file cannot be written; then the run is as it was.

@@ -15,7 +15,7 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    /// Those of a trace as TVM writes it: `[instructions, [[instruction's place, decision], …]]`. Instructions that sample
+    /// The decisions of a trace as TVM writes it: `[instructions, [[instruction's place, decision], …]]`. Instructions that sample
     /// something else are left out.
     pub fn of_trace(trace: &Value) -> Self {
         let part = |which: usize| trace.get(which)?.as_array();

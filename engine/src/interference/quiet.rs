@@ -41,7 +41,7 @@ pub trait Watched {
 /// Quiet samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quiet {
-    /// Those that count.
+    /// Samples that count.
     pub taken: Taken,
     /// The largest slowdown around one of them.
     pub slowdown: f64,

@@ -137,7 +137,7 @@ pub fn compare(
     })
 }
 
-/// Of several outputs' comparisons the one that is furthest from its reference.
+/// The comparison of the output that is furthest from its reference.
 pub fn worst(comparisons: impl IntoIterator<Item = Comparison>) -> Option<Comparison> {
     comparisons.into_iter().max_by(|a, b| {
         a.wrong

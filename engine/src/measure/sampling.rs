@@ -24,7 +24,7 @@ const WARM_UP_LIMIT: Duration = Duration::from_millis(200);
 pub enum Caches<'a> {
     /// As the previous call left them.
     Kept,
-    /// With the tensors that are named then placed anew before each sample, which is a single call.
+    /// The tensors that the function returns are placed anew before each sample, which is a single call.
     Placed(&'a mut dyn Place, &'a dyn Fn() -> &'a [Tensor]),
 }
 

@@ -26,13 +26,13 @@ pub const REFERENCES: &str = "refs.bin";
 pub struct ContentId(String);
 
 impl ContentId {
-    /// Of some bytes.
+    /// The identity of some bytes.
     pub fn of(bytes: &[u8]) -> ContentId {
         let digits = Sha256::digest(bytes);
         ContentId(digits.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Of the module in a folder.
+    /// The identity of the module in a folder.
     ///
     /// # Errors
     /// Fails if the file cannot be read.

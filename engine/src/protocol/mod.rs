@@ -376,7 +376,7 @@ pub struct Agreement {
 pub enum Counting {
     /// All.
     All,
-    /// Those around which the device was quiet ([`crate::interference::quiet`]).
+    /// Samples around which the device was quiet ([`crate::interference::quiet`]).
     Quiet,
 }
 

@@ -27,7 +27,7 @@ pub struct Supervisor {
     worker: Option<Box<dyn Transport>>,
     /// Kernels that some worker has built, to build again in the next one.
     known: HashMap<u64, KernelSpec>,
-    /// Those that the present worker holds.
+    /// Kernels that the present worker holds.
     held: BTreeSet<u64>,
     /// Wrong results in a row.
     wrong: u32,

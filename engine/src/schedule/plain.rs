@@ -13,7 +13,7 @@ use tvm_bridge::{PrimFunc, Result, Schedule};
 pub enum Run {
     /// The caller's alone, as where several kernels are built at once.
     OnThisThread,
-    /// Those of TVM's pool.
+    /// The threads of TVM's pool.
     InParallel,
 }
 

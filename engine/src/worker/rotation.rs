@@ -25,7 +25,7 @@ pub(super) struct Rotation {
 /// The arguments of a call.
 struct Set {
     tensors: Vec<Tensor>,
-    /// Those that other operators write or read: everything but the weights.
+    /// Tensors that other operators write or read: all but the weights.
     activations: Vec<Tensor>,
 }
 

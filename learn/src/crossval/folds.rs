@@ -56,9 +56,9 @@ pub enum Ranking {
 /// The members of the ensembles that are fitted to folds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Members<'a> {
-    /// Those of the options, for all folds.
+    /// Members of the options, for all folds.
     Given,
-    /// Those chosen for each fold without its test samples.
+    /// Members chosen for each fold without its test samples.
     Chosen(&'a [WeightedMembers]),
 }
 

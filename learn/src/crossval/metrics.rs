@@ -133,7 +133,7 @@ impl Metrics {
 pub struct Pairs {
     /// Pairs of different times.
     pub pairs: u64,
-    /// Those that the predictions order as the measurements do; a tie in the prediction is half right.
+    /// Pairs that the predictions order as the measurements do; a tie in the prediction is half right.
     pub right: f64,
 }
 

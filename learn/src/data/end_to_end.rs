@@ -104,7 +104,7 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
 pub(super) struct Disturbances<'a>(HashMap<(&'a str, Option<&'a str>, u64), bool>);
 
 impl<'a> Disturbances<'a> {
-    /// Of these whole models.
+    /// The lookup of these whole models.
     pub fn of(timed: &'a [Timed]) -> Self {
         let one = |one: &'a Timed| {
             let key = (one.run_id.as_str(), one.import_key.as_deref(), one.threads);
@@ -113,7 +113,7 @@ impl<'a> Disturbances<'a> {
         Self(timed.iter().filter_map(one).collect())
     }
 
-    /// Of the model that a row's operator was measured inside.
+    /// Whether the model of a row's operator was disturbed.
     pub fn of_row(&self, row: &Row) -> Option<bool> {
         let key = (row.run_id.as_str(), row.import_key.as_deref(), row.threads?);
         self.0.get(&key).copied()

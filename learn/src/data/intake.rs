@@ -23,10 +23,10 @@ use crate::features::{point_of, workload_name};
 /// The machines whose rows are used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Machines {
-    /// Those of the one machine there is; several are an error.
+    /// The rows of the only machine; several machines are an error.
     #[default]
     Single,
-    /// Those of the named one.
+    /// The rows of the named machine.
     Named(String),
     /// All: the machine is a feature.
     Mixed,

@@ -73,7 +73,7 @@ impl Times {
         Some((low.log2(), high.log2()))
     }
 
-    /// Whether all of those with this information were measured while something else ran.
+    /// Whether all times with this information were measured while something else ran.
     fn disturbed(&self) -> Option<bool> {
         self.measured
             .iter()

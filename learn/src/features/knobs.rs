@@ -15,7 +15,7 @@ const WRITTEN: &str = r#""template":"contraction""#;
 /// The knobs of one schedule.
 #[derive(Debug, Clone)]
 pub enum Knobs {
-    /// Those of this project's register-tiled reductions.
+    /// Knobs of this project's register-tiled reductions.
     Contraction(ContractionKnobs),
     /// All others, by name. There are a dozen: a list is quicker to make than a map, and searched as quickly.
     Named(Vec<(String, Value)>),

@@ -32,6 +32,6 @@ pub(super) enum PieceSteps {
     Unknown,
     /// Instructions or cycles of a piece on a core; a last round that is not full takes as many as a full one.
     Round(f64),
-    /// Those of a GPU's blocks.
+    /// The waves of a GPU's blocks.
     Blocks(Waves),
 }

@@ -33,14 +33,14 @@ pub struct Evaluation {
 /// Mean absolute errors of slowdowns, relative to the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Errors {
-    /// Of the trees.
+    /// Error of the trees.
     pub model: f64,
     /// Error of a constant slowdown of 1 (on shared processors: the number of operators).
     pub no_slowdown: f64,
     /// Error of the slowdown by bandwidths: their sum over the calibrated one, at least 1. Missing where the machine is
     /// not calibrated.
     pub sum_of_bandwidths: Option<f64>,
-    /// Of the mean slowdown of the training data in the same mode.
+    /// Error of the mean slowdown of the training data in the same mode.
     pub mean_slowdown: f64,
     /// Share of slowdowns within the 90 % interval, which is made of residuals of other folds.
     pub coverage: f64,

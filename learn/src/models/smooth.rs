@@ -75,7 +75,7 @@ impl Smoother {
     /// The coefficient of each centre.
     fn solve(&self, values: &[f64], middle: f64, weights: &[f64]) -> Vec<f64> {
         let width = self.centres;
-        // Of the symmetric matrix only the lower triangle is made and read.
+        // Only the lower triangle of the symmetric matrix is made and read.
         let mut normal = NOISE * DMatrix::from_row_slice(width, width, &self.between);
         let mut right = DVector::zeros(width);
         let points = self.rows.chunks_exact(width).zip(values).zip(weights);

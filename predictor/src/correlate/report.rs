@@ -35,7 +35,7 @@ pub enum Against {
 }
 
 impl Against {
-    /// Both.
+    /// Both targets.
     pub const ALL: [Self; 2] = [Self::Time, Self::Rate];
 
     /// Its name.

@@ -12,9 +12,9 @@ use serde::Serialize;
 /// neither.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ByDisturbance {
-    /// Of samples measured quietly.
+    /// Errors of samples measured quietly.
     pub quiet: Metrics,
-    /// Of samples measured while something else ran.
+    /// Errors of samples measured while something else ran.
     pub disturbed: Metrics,
 }
 

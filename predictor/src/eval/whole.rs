@@ -141,7 +141,7 @@ fn call_ns(runs: &[&ModelRun]) -> BTreeMap<u64, f64> {
 /// A model as it was imported.
 type Import<'a> = (&'a str, Option<&'a str>);
 
-/// Of one run: whole-model time over the sum of operators, the slowdown by interference around it, and the summed ends
+/// Facts of one run: whole-model time over the sum of operators, the slowdown by interference around it, and the summed ends
 /// of the operators' intervals, log2.
 type Ratio = (f64, Option<f64>, [f64; 2]);
 

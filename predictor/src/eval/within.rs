@@ -11,7 +11,7 @@ use super::whole::WholeModel;
 pub struct Count {
     /// Models.
     pub models: usize,
-    /// Those of them within the bound.
+    /// Models within the bound.
     pub within: usize,
 }
 
@@ -20,9 +20,9 @@ pub struct Count {
 pub struct ModelsWithin {
     /// Threads.
     pub threads: u64,
-    /// Of all.
+    /// Count of all models.
     pub all: Count,
-    /// Of those measured while nothing else ran; missing where no run says.
+    /// Count of models measured while nothing else ran; `None` if no run says so.
     pub quiet: Option<Count>,
 }
 

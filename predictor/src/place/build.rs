@@ -25,7 +25,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of rows with a time. Of several machines of a kind, the named one counts.
+    /// The times of rows. If a kind of device has several machines, the named one counts.
     ///
     /// # Errors
     /// Rows of a kind of device are of several machines, and none is named.

@@ -24,7 +24,7 @@ const STAGE_NS: f64 = 3_000.0;
 pub struct Times {
     /// Times of operators at a number of threads that were measured.
     pub measured: usize,
-    /// Those that were predicted.
+    /// Number of times that were predicted.
     pub predicted: usize,
     /// Maximum number of threads in the training data, if a time was predicted for more.
     pub extrapolates_from_threads: Option<u64>,

@@ -26,7 +26,7 @@ pub struct Uncertainty {
 }
 
 impl Uncertainty {
-    /// Of the points with the indices `unknown`, after those at `known` were measured. `weights` are those of the
+    /// The uncertainty at the points `unknown`, after those at `known` were measured. `weights` are those of the
     /// unknown points in the objective.
     pub fn new(
         similarity: &Similarity,

@@ -45,7 +45,7 @@ const REST_TREES: Trees = Trees {
 /// The ways to predict that are fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ways {
-    /// Those that need no more than a few measurements.
+    /// Ways that need no more than a few measurements.
     Simple,
     /// All.
     All,

@@ -74,7 +74,7 @@ pub struct Overview {
     pub peak_share: Option<f64>,
     /// Bytes from and to DDR, where directions are known.
     pub ddr_bytes: Option<u64>,
-    /// Those over what DDR could move in the total time.
+    /// These bytes over what DDR could move in the total time.
     pub ddr_share: Option<f64>,
     /// The resource that bounds it.
     pub limit: Limit,

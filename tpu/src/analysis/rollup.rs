@@ -95,7 +95,7 @@ pub struct Group {
     pub order: u32,
     /// Executions: events for operators, launches per core for kernels, cores for layers.
     pub count: u64,
-    /// Of each execution: first start to last end.
+    /// Duration of each execution: first start to last end.
     #[serde(skip)]
     pub durations: Durations,
     /// Their sum, in ns.

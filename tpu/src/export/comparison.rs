@@ -27,7 +27,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Of a profile whose files are in `folder`.
+    /// The side of a profile whose files are in `folder`.
     pub fn of(profile: &Profile, summary: &Summary, filter: &Filter, folder: &Path) -> Side {
         let mut operators = BTreeMap::new();
         for group in roll_up(profile, Grouping::Operator, filter) {

@@ -147,7 +147,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Of an event, the `view.index`-th of `events`.
+    /// The row of an event, the `view.index`-th of `events`.
     pub fn new(profile: &'a Profile, view: &'a View<'a>, events: &'a [Event]) -> Row<'a> {
         Row {
             profile,

@@ -105,7 +105,7 @@ impl Meaning {
         !exact(&self.tiu) && !exact(&self.dma) && (self.tiu.is_none() || self.dma.is_none())
     }
 
-    /// Of a command's details.
+    /// The meaning of a command's details.
     pub fn of(chip: Chip, detail: &Detail) -> Meaning {
         let mut meaning = Meaning {
             tiu: DecodedTask::of(chip, CommandUnit::Tiu, detail),

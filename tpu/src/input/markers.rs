@@ -56,7 +56,7 @@ pub(crate) struct Marks {
     idle: usize,
     /// Commands of TIU and GDMA before the first name.
     nameless: [usize; 2],
-    /// Those after it.
+    /// Commands of TIU and GDMA after the first name.
     named: [usize; 2],
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Of the commands of a block.
+    /// The waits of a block's commands.
     pub fn of<'a>(chip: Chip, block: &Block, commands: impl Iterator<Item = &'a Decoded>) -> Waits {
         let table = Table::of(chip);
         commands.fold(Waits::default(), |waits, command| {

@@ -163,7 +163,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of a model, and a table of it.
+    /// The memory of a profiled model, by its table.
     pub fn of(model: &ProfiledModel, table: &Summary) -> Memory {
         let bytes = |role: InputRole| {
             let inputs = model.graph.inputs.iter().filter(|input| input.role == role);

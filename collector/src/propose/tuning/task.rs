@@ -37,7 +37,7 @@ pub(super) struct TaskSpec {
     pub tuner: (&'static str, Box<dyn Tuner>),
     /// Maximum number of schedules, including the default one.
     pub trials: u64,
-    /// Of everything random.
+    /// Seed of all random decisions.
     pub seed: u64,
 }
 

@@ -23,7 +23,7 @@ pub(super) const MATTR: &str = "mattr";
 /// TVM's dictionary for a target on a machine.
 pub(super) fn dictionary(target: &Target, environment: &Environment) -> Value {
     let machine = &environment.machine;
-    // Of another machine the number of cores may not be known.
+    // The number of cores of another machine may not be known.
     let mut json = json!({ "kind": target.device, "num-cores": machine.cores_online.max(1) });
     for option in [MTRIPLE, FLOAT_ABI] {
         if let Some(value) = target.value(option) {

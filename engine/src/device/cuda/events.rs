@@ -165,7 +165,7 @@ pub(super) struct EventMarks {
     gate: Gate,
     /// From the first mark until the times are taken.
     closed: Option<Closed>,
-    /// Those made so far; they are used again in the next run.
+    /// Events made so far; they are used again in the next run.
     events: Vec<Event>,
     used: usize,
 }

@@ -270,7 +270,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Of a source that is one tool: all of its counters are usual, and count if the tool is here.
+    /// The survey of a source that is one tool: all of its counters are usual, and count if the tool is installed.
     fn of_tool(
         state: Result<String, CounterError>,
         counters: impl Iterator<Item = Counter>,
@@ -361,7 +361,7 @@ pub fn refuse(simulators: &[Box<dyn Simulator>], reason: &str, counted: &mut Cou
     }
 }
 
-/// Those of a source's counters that are selected.
+/// The selected counters of a source.
 fn selected(selection: &Selection, all: impl Iterator<Item = Counter>) -> Vec<Counter> {
     match selection {
         Selection::Usual => all.collect(),

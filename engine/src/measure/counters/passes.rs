@@ -184,7 +184,7 @@ fn pass<E: From<tvm_bridge::Error>>(
 }
 
 impl Pass {
-    /// Of a source that refused.
+    /// The pass of a source that refused.
     fn refused(
         source: &dyn CounterSource,
         error: &CounterError,

@@ -33,7 +33,7 @@ pub enum CounterRequest {
 pub struct CounterItem {
     /// The source.
     source: String,
-    /// One of its events; its default ones if there is none.
+    /// An event of the source; `None` requests its default events.
     event: Option<String>,
 }
 

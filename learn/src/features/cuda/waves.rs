@@ -35,7 +35,7 @@ pub(in crate::features) struct Waves {
 }
 
 impl Waves {
-    /// Those of an operator's kernel.
+    /// The waves of an operator's kernel.
     pub fn of(operator: &Operator, nest: &GpuNest) -> Self {
         let step = nest.step_work()
             + (nest.fragment_rows + nest.fragment_columns) * nest.stage()

@@ -49,7 +49,7 @@ pub(in crate::features) struct Vectors {
     pub several: i64,
     /// Results in a row that are computed.
     pub computed: f64,
-    /// Of those, the ones that are wanted.
+    /// Computed results that the operator needs.
     pub wanted: f64,
 }
 

@@ -182,7 +182,7 @@ fn core_packets(
     let bandwidth = child(&mut writer, "GDMA Bandwidth", 1, true);
     let sdma = (!core.events[Engine::Sdma.slot()].is_empty())
         .then(|| child(&mut writer, "SDMA", 0, false));
-    // Those of a long core would take too much memory, and nobody could see them.
+    // The flows of a long core would take too much memory, and nobody could see them.
     let flows = match events {
         0..=LONG => Flows::of(profile, core, u64::from(number + 1) << 40),
         _ => Flows::default(),

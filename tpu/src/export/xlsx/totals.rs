@@ -130,7 +130,7 @@ struct Numbers<'a> {
     working: f64,
     parallelism: f64,
     concurrency: Option<f64>,
-    /// Of TIU, GDMA, SDMA.
+    /// Cycles of TIU, GDMA and SDMA.
     cycles: [u64; 3],
     /// Minimum cycles that the algorithm needs of the TIU, if commands are known.
     alg_cycles: Option<i128>,

@@ -20,7 +20,7 @@ pub(crate) struct EmulatedGpu {
 }
 
 impl EmulatedGpu {
-    /// Of compute capability 8.0.
+    /// An emulated GPU of compute capability 8.0.
     ///
     /// # Errors
     /// Fails if TVM does.

@@ -38,7 +38,7 @@ impl Limits {
         }
     }
 
-    /// Those of the large GPU of the generation that a target's dictionary names.
+    /// The limits of the large GPU of the generation that a target's dictionary names.
     pub fn of(dictionary: &Value) -> Limits {
         let arch = dictionary["arch"].as_str().unwrap_or_default();
         let digits = arch.trim_start_matches("sm_");

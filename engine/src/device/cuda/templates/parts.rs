@@ -90,7 +90,7 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
             [] => return Ok(()),
             [one] => one,
             several => {
-                // Those that others read are written into these, until one reads it all.
+                // Blocks that others read are inlined into them, until one block reads everything.
                 let mut inlined = false;
                 for consumer in several {
                     if !s.consumers(consumer)?.is_empty() {

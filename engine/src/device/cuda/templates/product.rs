@@ -52,7 +52,7 @@ pub(super) struct Extents {
     pub m: i64,
     pub n: i64,
     pub k: i64,
-    /// Those of the sum's outermost axis.
+    /// Steps of the sum's outermost axis.
     pub steps: i64,
 }
 

@@ -207,7 +207,7 @@ fn tail(s: &Schedule, part: &Part, block: &Loop, axis: &str) -> Result<()> {
     // lost.
     s.reverse_compute_at_with_unit_loops(&copy, block)?;
     let loops = s.loops(&copy)?;
-    // Those after the loop of blocks.
+    // The loops after the loop of blocks.
     s.bind(&s.fuse(&loops.iter().skip(1).collect::<Vec<_>>())?, axis)?;
     if inline_consumers(s, &copy).is_err() {
         fallback::rest(s, &copy)?;

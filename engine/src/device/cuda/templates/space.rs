@@ -87,7 +87,7 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
     })
 }
 
-/// Those of a product on the plain cores.
+/// The dimensions of a product on the plain cores.
 fn of_contraction(k: &TileKnobs, shape: Shape) -> Vec<Dimension> {
     let tiles = [8, 16, 32, 64, 128, 256];
     let threads = [1, 2, 4, 8, 16];
@@ -104,7 +104,7 @@ fn of_contraction(k: &TileKnobs, shape: Shape) -> Vec<Dimension> {
     ]
 }
 
-/// Those of a product on tensor cores.
+/// The dimensions of a product on tensor cores.
 fn of_tensor_cores(k: &FragmentKnobs, shape: Shape) -> Vec<Dimension> {
     let tiles = [16, 32, 64, 128, 256];
     let warps = [16, 32, 64];

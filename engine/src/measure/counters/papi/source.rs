@@ -178,7 +178,7 @@ impl CounterSource for PapiSource {
     fn start(&mut self) -> Result<(), CounterError> {
         let started = self.on_all(self.sets.iter(), |set| self.api.start(set));
         if started.is_err() {
-            // Those that did not start refuse to stop.
+            // Sets that did not start refuse to stop.
             let mut values = vec![0i64; self.counters.len()];
             for set in &self.sets {
                 let _ = self.api.stop(*set, &mut values);
