@@ -72,7 +72,7 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
 
 /// Maximum bytes of a regular file that is read at once: a larger one is not a configuration, plan or list.
 const LARGEST: u64 = 256 << 20;
-/// The same for files without a size, such as `/dev/null` or a shell's `<(…)`.
+/// Maximum bytes of a file without a size, such as `/dev/null` or a shell's `<(…)`.
 const LARGEST_STREAM: u64 = 1 << 20;
 
 /// Opens a file of any size for reading. A device, pipe or socket is refused: reading one may never end.

@@ -66,7 +66,7 @@ pub struct Line {
     pub total_ns: f64,
     /// Bytes taken less bytes given back in a run, without the calls inside.
     pub own_bytes: f64,
-    /// The same with the calls inside.
+    /// Bytes taken less bytes given back in a run, with the calls inside.
     pub total_bytes: f64,
     /// Time of the GPU's work that it launched in a run, without nested calls.
     pub own_device_ns: f64,

@@ -161,7 +161,7 @@ pub enum Sorting {
 }
 
 impl StepArgs {
-    /// The same as plain data.
+    /// The steps as plain data.
     pub fn schedule(&self) -> StepSchedule {
         let StepArgs {
             skip_first,

@@ -183,24 +183,24 @@ pub struct Change {
     pub points: u64,
     /// Geometric mean of those points' medians on the first side, in ns.
     pub a_ns: f64,
-    /// The same on the second side.
+    /// Geometric mean of those points' medians on the second side, in ns.
     pub b_ns: f64,
     /// The fastest of those points on the first side, in ns.
     pub best_a_ns: f64,
-    /// The same on the second side.
+    /// The fastest of those points on the second side, in ns.
     pub best_b_ns: f64,
     /// Geometric mean of B / A.
     pub ratio: Estimate,
-    /// The same of the shortest samples, where both sides have them.
+    /// Geometric mean of B / A of the shortest samples, where both sides have them.
     pub min_ratio: Option<f64>,
     /// Slowdown of the machine around these points, by the reference kernel, on the first side.
     pub drift_a: f64,
-    /// The same on the second side.
+    /// Slowdown of the machine around these points on the second side.
     pub drift_b: f64,
     /// Share of these points that were measured while other processes took more than [`BUSY_SHARE`](opdata::contract::interference::BUSY_SHARE) of the CPU time, on the
     /// first side.
     pub busy_a: f64,
-    /// The same on the second side.
+    /// The same share on the second side.
     pub busy_b: f64,
     /// Probability of a ratio at least as far from 1 if nothing has changed, corrected for all that is asked here;
     /// `None` where the spread is not known.

@@ -28,7 +28,7 @@ pub struct RankedRun {
     pub path: PathBuf,
     /// Geometric mean of its operators' times over those of the base; 1 for the base itself.
     pub ratio: Option<Estimate>,
-    /// The same of whole models.
+    /// Geometric mean of its whole models' times over those of the base.
     pub whole_models: Option<f64>,
     /// Operators and whole models that are surely slower than in the base.
     pub slower: u64,

@@ -91,7 +91,7 @@ impl Tvm {
         })
     }
 
-    /// The same, with another name for the reference of its outputs.
+    /// The contender with another name for the reference of its outputs.
     pub(super) fn checked_against(mut self, origin: &str) -> Tvm {
         origin.clone_into(&mut self.ready.checked_against);
         self

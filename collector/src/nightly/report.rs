@@ -14,9 +14,9 @@ use crate::compare::{Comparison, Verdict};
 
 /// The summary for people.
 pub const SUMMARY_MD: &str = "summary.md";
-/// The same as a page that needs nothing else.
+/// The summary as a page in one file.
 pub const SUMMARY_HTML: &str = "summary.html";
-/// The same for programs.
+/// The summary for programs.
 pub const NIGHTLY_JSON: &str = "night.json";
 
 /// A nightly run.

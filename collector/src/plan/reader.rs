@@ -111,7 +111,7 @@ pub(super) fn unique<T: PartialEq>(
     Ok(values)
 }
 
-/// The same for lists that must not be empty, as a TOML file's may be.
+/// Reads a list that must not be empty; a TOML file's may be empty.
 pub(super) fn at_least_one<T: PartialEq>(
     settings: &Settings,
     key: &'static str,

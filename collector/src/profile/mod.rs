@@ -72,7 +72,7 @@ pub struct ProfiledModel {
     pub graph: Graph,
     /// The target that it was compiled for.
     pub target: serde_json::Value,
-    /// The same as users write it.
+    /// The target as users write it.
     pub described: String,
     /// The processor or the device.
     pub cpu: Option<String>,

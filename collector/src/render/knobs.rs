@@ -65,7 +65,7 @@ fn choices(dimension: &Dimension) -> String {
     }
 }
 
-/// The same for scripts.
+/// The knobs as JSON.
 pub(super) fn knobs_json(operators: &[OperatorKnobs]) -> Vec<Value> {
     let knobs = |operator: &OperatorKnobs| {
         let dimensions = operator.space.dimensions.iter();

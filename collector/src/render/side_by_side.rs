@@ -74,7 +74,7 @@ pub fn pairs_text(report: &PairsReport, style: Style) -> String {
     out
 }
 
-/// The same as JSON.
+/// The report of pairs as JSON.
 pub fn pairs_json(report: &PairsReport) -> Value {
     json!({
         "folder": report.folder,
@@ -128,7 +128,7 @@ pub fn pair_replay_text(replayed: &PairReplayed, style: Style) -> String {
     format!("{}{verdict}\n", table.render(style))
 }
 
-/// The same as JSON.
+/// The replay of a pair as JSON.
 pub fn pair_replay_json(replayed: &PairReplayed) -> Value {
     json!({
         "before": replayed.before,
@@ -184,7 +184,7 @@ fn objective(objective: Objective) -> &'static str {
     }
 }
 
-/// The same as JSON.
+/// The report of tuning together as JSON.
 pub fn cotune_json(report: &CotuneReport) -> Value {
     let combination = |combination: &Combination| {
         json!({
@@ -255,7 +255,7 @@ pub fn graph_text(report: &GraphReport, style: Style) -> String {
     out
 }
 
-/// The same as JSON.
+/// The report of a graph's runs as JSON.
 pub fn graph_json(report: &GraphReport) -> Value {
     let ways = report.ways.iter().map(|way| {
         json!({

@@ -53,7 +53,7 @@ pub fn best_text(entries: &[Entry], with_knobs: bool, style: Style) -> String {
     out
 }
 
-/// The same for scripts.
+/// The schedules of the store as JSON.
 pub fn best_json(entries: &[Entry]) -> Value {
     json!(entries)
 }
@@ -150,7 +150,7 @@ fn time(operator: &Applied) -> f64 {
     operator.in_model_ns.unwrap_or_default() * operator.count as f64
 }
 
-/// The same for scripts.
+/// The model with the schedules of the store as JSON.
 pub fn applied_json(applied: &AppliedModel) -> Value {
     let operator = |operator: &Applied| {
         json!({

@@ -108,7 +108,7 @@ pub(super) fn compared(comparison: &Comparison) -> String {
     )
 }
 
-/// The same for scripts.
+/// The results of tuning as JSON.
 pub(super) fn tuned_json(tuned: &[TunedReport]) -> Vec<Value> {
     let operator = |operator: &TunedOperator| {
         json!({

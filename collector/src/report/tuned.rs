@@ -63,7 +63,7 @@ pub struct Comparison {
     pub conditions: Conditions,
     /// Median of the rounds' medians with default schedules, nanoseconds.
     pub before_ns: f64,
-    /// The same with tuned ones.
+    /// Median of the rounds' medians with tuned schedules, nanoseconds.
     pub after_ns: f64,
     /// After over before, round by round.
     pub ratio: Ratio,

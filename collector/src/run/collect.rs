@@ -34,7 +34,7 @@ use crate::propose::{Candidate, Outcome, Proposer};
 const BATCH: usize = 64;
 /// A candidate this many times slower than the best known of its operator is not worth samples.
 const PRUNE_FACTOR: f64 = 20.0;
-/// The same while schedules are tuned: only the fastest are of interest.
+/// The factor while schedules are tuned: only the fastest are of interest.
 const PRUNE_FACTOR_OF_TUNING: f64 = 2.0;
 
 /// A kernel, or why there is none.

@@ -74,7 +74,7 @@ pub(super) fn fastest() -> String {
     ranked("", "where place = 1 order by model, operator, threads")
 }
 
-/// The same of one kind, operator, model or workload.
+/// The fastest schedules of one kind, operator, model or workload.
 pub(super) fn fastest_named() -> String {
     let own = "where kind = ?1 or operator = ?1 or model = ?1 or workload = ?1";
     ranked(own, "where place = 1 order by model, operator, threads")

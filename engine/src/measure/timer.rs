@@ -15,7 +15,7 @@ pub trait Timer {
     /// Runs `calls`, which calls the kernel `number` times, and returns what all of them took together.
     fn time(&mut self, number: u32, calls: &mut dyn FnMut()) -> Duration;
 
-    /// The same for samples that follow each other: one, unless asking for each would cost a message to another machine.
+    /// Takes several samples in turn: one, unless asking for each would cost a message to another machine.
     fn samples(&mut self, number: u32, calls: &mut dyn FnMut()) -> Vec<Duration> {
         vec![self.time(number, calls)]
     }

@@ -44,7 +44,7 @@ impl Space {
         }
     }
 
-    /// The same, with the sizes that the device checks combinations against.
+    /// A space with the sizes that the device checks combinations against.
     ///
     /// # Errors
     /// Fails if the shape has no JSON form.
@@ -105,7 +105,7 @@ impl Dimension {
         }
     }
 
-    /// The same for one axis.
+    /// The dimension for one axis.
     pub fn of_axis(self, axis: &str) -> Dimension {
         Dimension {
             axis: Some(axis.to_owned()),

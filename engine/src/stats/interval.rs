@@ -76,7 +76,7 @@ fn exact_rank(n: usize) -> (usize, f64) {
     best
 }
 
-/// The same by the normal approximation, rounded outwards (Le Boudec, *Performance Evaluation of
+/// The rank by the normal approximation, rounded outwards (Le Boudec, *Performance Evaluation of
 /// Computer and Communication Systems*, §2.2): l = ⌊n/2 − 0.98·√n⌋.
 fn approximate_rank(n: usize) -> (usize, f64) {
     let n = n as f64;

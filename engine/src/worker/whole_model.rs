@@ -322,7 +322,7 @@ fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
     seeded_inputs(shared, graph, shared.setup.seed)
 }
 
-/// The same; values that are made up are made by `seed`.
+/// The entry function's arguments, with made-up values by `seed`.
 fn seeded_inputs(shared: &Shared, graph: &Graph, seed: u64) -> anyhow::Result<Vec<Tensor>> {
     let contents = &shared.contents;
     graph

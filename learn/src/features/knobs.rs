@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The template of this project's register-tiled reductions.
 const CONTRACTION: &str = "contraction";
-/// The same as the collector writes it.
+/// That template as the collector writes it.
 const WRITTEN: &str = r#""template":"contraction""#;
 
 /// The knobs of one schedule.

@@ -180,7 +180,7 @@ impl Ensemble {
         found.unwrap_or_else(|| weights.clone())
     }
 
-    /// The same for points with common weights.
+    /// The spread of points with common weights.
     fn spread_of(&self, points: &[&Point], weights: &[f64]) -> Result<Vec<(f64, f64)>> {
         if points.is_empty() {
             return Ok(Vec::new());

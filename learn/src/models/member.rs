@@ -121,14 +121,14 @@ pub const VIEWS: [&[Scope]; 3] = [
     ],
 ];
 
-/// The same for members that are asked about compiled kernels alone.
+/// The views of members that predict only compiled kernels.
 pub const VIEWS_OF_CODE: [&[Scope]; 3] = [
     &[Scope::Counted, Scope::Foreign],
     &[Scope::Size, Scope::Counted, Scope::Foreign],
     &[Scope::Size, Scope::Total, Scope::Counted, Scope::Foreign],
 ];
 
-/// The same for members that are asked about counted kernels alone.
+/// The views of members that predict only counted kernels.
 pub const VIEWS_OF_COUNTS: [&[Scope]; 3] = [
     &[Scope::Code, Scope::Foreign],
     &[Scope::Size, Scope::Code, Scope::Foreign],

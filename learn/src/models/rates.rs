@@ -97,7 +97,7 @@ impl Rates {
         Self::with_units(&timed(dataset, indices), Unit::AtBest, None)
     }
 
-    /// The same for each machine that has samples enough, by its number.
+    /// The rates of each machine that has samples enough, by its number.
     pub fn by_machine(dataset: &Dataset, indices: &[usize]) -> BTreeMap<usize, Self> {
         let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for &index in indices {

@@ -189,7 +189,7 @@ impl Forest {
         self.predict_anywhere(count, value)
     }
 
-    /// The same with vectors of 32 bytes, twice the length that every x86-64 processor has.
+    /// The predictions with vectors of 32 bytes, twice the length that every x86-64 processor has.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn predict_wide(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {

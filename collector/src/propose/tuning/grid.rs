@@ -48,7 +48,7 @@ impl Grid {
         self.device.combine(&self.space, &settings).ok()
     }
 
-    /// The same as a kernel's specification.
+    /// The point as a kernel's specification.
     pub fn spec(&self, point: &[usize]) -> Option<ScheduleSpec> {
         let choice = self.choice(point)?;
         Some(ScheduleSpec::Template { choice })

@@ -82,7 +82,7 @@ pub(super) trait Tuner {
         random: &mut Pcg64Mcg,
     ) -> anyhow::Result<Vec<Point>>;
 
-    /// The same as schedules.
+    /// The next points as schedules.
     ///
     /// # Errors
     /// As for [`Tuner::propose`].

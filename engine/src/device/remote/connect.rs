@@ -58,7 +58,7 @@ pub fn connect(
     }
 }
 
-/// The same, without another try.
+/// Connects without another try.
 ///
 /// # Errors
 /// As for [`connect`].

@@ -31,7 +31,7 @@ use crate::interference::quiet::QUIET;
 const RUNS: usize = 5;
 /// Readings on a number of threads before the first that counts, where no earlier process kept a usual time.
 const FIRST_READINGS: usize = 15;
-/// The same where one did: enough for cores to wake up.
+/// Readings where an earlier process kept a usual time: enough for cores to wake up.
 const WAKING_READINGS: usize = 3;
 /// Time between two readings that wait for a quiet moment. Other virtual machines come and go within a tenth of a second.
 /// The pool's threads must have time to fall asleep: the host then places the idle processors anew.
@@ -65,7 +65,7 @@ impl ReferenceKernel {
         ReferenceKernel::after(threads, cores, Kept::of_installation())
     }
 
-    /// The same after what earlier processes kept.
+    /// The reference kernel with the usual times that earlier processes kept.
     fn after(threads: usize, cores: usize, kept: Kept) -> ReferenceKernel {
         let work = || Mutex::new(Box::new(Work::new()));
         ReferenceKernel {

@@ -25,7 +25,7 @@ const AVX512: [&str; 16] = [
     "znver5",
 ];
 
-/// The same for processors with AVX2 and no more.
+/// Names of processors with AVX2 and without AVX-512.
 const AVX2: [&str; 14] = [
     "alderlake",
     "arrowlake",

@@ -16,7 +16,7 @@ use crate::features::operator::{Class, Operator};
 const APART: f64 = 1.65;
 /// Cycles for a lane of a vector along the reduction, which `dense_nopack` adds up at the end (the same log).
 const LANE: f64 = 1.0;
-/// The same for `batch_matmul`, whose lanes are scattered over a buffer of the whole tile first.
+/// Cycles for a lane of `batch_matmul`, whose lanes are scattered over a buffer of the whole tile first.
 const SCATTERED_LANE: f64 = 2.0;
 
 impl CpuNest {

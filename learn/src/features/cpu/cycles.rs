@@ -41,7 +41,7 @@ const SHORT_CHANNEL: [f64; 2] = [1.15, 6.0];
 /// include the copy into the padding. Measured on a Zen 4 with windows of 3 x 3 to 7 x 7. A partly filled vector takes
 /// as long as a full one.
 const NEIGHBOURS: [f64; 2] = [0.94, 0.08];
-/// The same under a stride, where every other value is gathered first.
+/// The cycles under a stride, where every other value is gathered first.
 const GATHERED: [f64; 2] = [2.1, 0.175];
 
 /// Cycles of one reduction step in a register tile.

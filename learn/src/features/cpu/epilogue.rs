@@ -33,7 +33,7 @@ fn full(most: f64) -> f64 {
     (most + WAIT_LANES) / most
 }
 
-/// The same if each row of results has vectors of its own; LLVM widens those that are no power of two.
+/// Lanes for each result, if each row of results has vectors of its own. LLVM widens those that are no power of two.
 fn in_rows(rows: &Vectors, most: f64) -> f64 {
     let widened = rows.length.log2().ceil().exp2().min(most);
     rows.per_result(most) * (widened + WAIT_LANES)

@@ -16,7 +16,7 @@ const LOAD_INSTRUCTIONS: f64 = 16.0;
 const LATENCY: f64 = 6.0;
 /// Cycles that a multiprocessor takes for an element from the second-level cache.
 const ELEMENT_CYCLES: f64 = 1.6;
-/// The same in a product, whose tiles hold few neighbours of each row.
+/// Cycles for such an element in a product, whose tiles hold few neighbours of each row.
 const PRODUCT_ELEMENT_CYCLES: f64 = 4.0;
 
 /// A kernel's blocks.

@@ -14,7 +14,7 @@ use crate::features::operator::Operator;
 pub struct AtBest {
     /// All arithmetic at the calibrated peak, ns; 0 where none is known.
     pub arithmetic: f64,
-    /// The same times how short of power the machine is ([`MachineFacts::power_shortage`]).
+    /// `arithmetic` times [`MachineFacts::power_shortage`].
     pub short_of_power: f64,
     /// All traffic, ns.
     pub moving: f64,

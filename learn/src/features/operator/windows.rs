@@ -153,7 +153,7 @@ impl Windows {
         ))
     }
 
-    /// The same of a schedule's own knobs, if it has a register tile.
+    /// The tile of a schedule's own knobs, if it has a register tile.
     fn tile_of(&self, knobs: &Knobs) -> Option<(i64, i64)> {
         let knobs = knobs.contraction()?;
         let other = self

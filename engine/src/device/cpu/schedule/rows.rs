@@ -144,7 +144,7 @@ impl Rows {
         }
     }
 
-    /// The same where blocks have loops of their own kind: everything is computed where the output's rows need it.
+    /// Blocks with loops of their own kind under one loop over the rows: each is computed where the output's rows need it.
     fn nest(&self, s: &Schedule, lanes: i64) -> Result<Loop> {
         let Part { block: output, .. } = self.output();
         let loops = s.loops(output)?;

@@ -287,7 +287,7 @@ pub(in crate::measure::counters) fn permission(wanted: i64) -> String {
     mend(paranoid(), wanted)
 }
 
-/// The same where the setting is known.
+/// The advice for a known setting.
 fn mend(paranoid: Option<i64>, wanted: i64) -> String {
     match paranoid {
         Some(value) if value <= wanted => {
