@@ -1,9 +1,9 @@
 //! The store of best schedules: a database that sweeps, tuning and imports feed, and that compiling reads.
 //!
 //! One row is a schedule for a workload, a target, a machine, a number of threads and a state of the caches. It has the
-//! knobs and trace, the time, and the time's origin. Of equal programs the fastest measurement stays. Of a workload stay the
-//! [`KEEP`] fastest schedules of its own program and the [`KEEP`] fastest that replace it, such as Winograd's: TVM can
-//! replay only the former. Many processes may write at once: each change is one transaction.
+//! knobs and trace, the time, and the time's origin. The fastest measurement of a program is kept. Each workload keeps the
+//! [`KEEP`] fastest schedules of its own program, and the [`KEEP`] fastest that replace the program, such as Winograd's.
+//! TVM can replay only the former. Many processes may write at once: each change is one transaction.
 //!
 //! A store is a SQLite file ([`sqlite`]) or, for a team, a PostgreSQL database ([`postgres`]). Both run the statements of
 //! [`schema`].
