@@ -45,14 +45,15 @@ pub(super) fn write(
         let own = applied.entry.as_ref().filter(|_| !applied.is_nearest);
         let Some(fastest) = own else { continue };
         let function = module.prim_func(&operator.symbol)?;
+        if function.unscheduled()?.is_some() {
+            // TVM looks for the function as it came, and the traces are of its plain loops.
+            exported.left_out.push(operator.symbol.clone());
+            continue;
+        }
         let script = function.script()?;
-        // TVM looks for the function as it came, and the traces are of its plain loops.
-        let is_scheduled = function.unscheduled()?.is_some();
         let others = alternatives(store, fastest)?;
-        let replayed = std::iter::once(fastest)
-            .chain(&others)
-            .find_map(|entry| Some((entry, replayable(entry, &script)?)))
-            .filter(|_| !is_scheduled);
+        let mut known = std::iter::once(fastest).chain(&others);
+        let replayed = known.find_map(|entry| Some((entry, replayable(entry, &script)?)));
         let Some((entry, trace)) = replayed else {
             exported.left_out.push(operator.symbol.clone());
             continue;

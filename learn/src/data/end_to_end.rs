@@ -113,7 +113,7 @@ impl<'a> Disturbances<'a> {
         Self(timed.iter().filter_map(one).collect())
     }
 
-    /// Whether the model of a row's operator was disturbed.
+    /// Whether something else ran while the whole model of a row's operator did. `None` if that is not known.
     pub fn of_row(&self, row: &Row) -> Option<bool> {
         let key = (row.run_id.as_str(), row.import_key.as_deref(), row.threads?);
         self.0.get(&key).copied()

@@ -64,9 +64,10 @@ def marked(module: tvm.IRModule) -> tvm.IRModule:
     module = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     for variable, function in list(module.functions_items()):
         if isinstance(function, tirx.PrimFunc):
-            marked = tensor_ir.map_blocks(function, mark)
-            had_pattern = function.attrs and "op_pattern" in function.attrs
-            module.update_func(variable, marked.with_attr(lower.OWN_PATTERN, True) if had_pattern else marked)
+            fresh = tensor_ir.map_blocks(function, mark)
+            if function.attrs and "op_pattern" in function.attrs:
+                fresh = fresh.with_attr(lower.OWN_PATTERN, True)
+            module.update_func(variable, fresh)
     return lower.record_patterns(relax.transform.AnnotateTIROpPattern()(module))
 
 

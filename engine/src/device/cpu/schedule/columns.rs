@@ -10,6 +10,8 @@ use tvm_bridge::schedule::Loop;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
 use super::prepare::Part;
+use super::rows::vectorize_evenly;
+use crate::schedule::unfit;
 
 /// Axes of an operator whose reductions are over other axes than the last ones.
 pub(super) struct Columns {
@@ -66,12 +68,16 @@ impl Columns {
 
     /// Elements of a row that are computed together.
     fn width(&self, lanes: i64) -> i64 {
-        let row = self.extents.last().copied().unwrap_or(1);
         match self.outer_rows() {
             // Pieces of a single row are the parallel ones.
-            1 => even_vector_length(row, lanes),
-            _ => row,
+            1 => even_vector_length(self.length(), lanes),
+            _ => self.length(),
         }
+    }
+
+    /// Elements of a row.
+    fn length(&self) -> i64 {
+        self.extents.last().copied().unwrap_or(1)
     }
 
     fn outer_rows(&self) -> i64 {
@@ -80,18 +86,17 @@ impl Columns {
 
     /// Number of rows that run in parallel.
     pub fn rows(&self, lanes: i64) -> i64 {
-        let row = self.extents.last().copied().unwrap_or(1);
-        self.outer_rows() * (row / self.width(lanes))
+        self.outer_rows() * (self.length() / self.width(lanes))
     }
 
     /// Schedules the blocks; returns the loop over the rows.
     pub fn schedule(&self, s: &Schedule, parts: &[Part], lanes: i64) -> Result<Loop> {
         let [producers @ .., output] = parts else {
-            return Err(crate::schedule::unfit("no block"));
+            return Err(unfit("no block"));
         };
         let loops = s.loops(&output.block)?;
         let [.., innermost] = &loops[..] else {
-            return Err(crate::schedule::unfit("a block without loops"));
+            return Err(unfit("a block without loops"));
         };
         let pieces = s.split(innermost, &[None, Some(self.width(lanes))])?;
         let rows = self.outer.iter().map(|&axis| &loops[axis]);
@@ -114,8 +119,7 @@ impl Columns {
                 s.reorder(&inside)?;
             }
             if let Some(&along) = inside.last() {
-                let length = even_vector_length(s.extent(along)?, lanes);
-                s.vectorize(&s.split(along, &[None, Some(length)])?[1])?;
+                vectorize_evenly(s, info, along, lanes)?;
             }
         }
         Ok(row)

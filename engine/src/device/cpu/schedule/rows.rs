@@ -153,12 +153,10 @@ impl Rows {
         for producer in self.parts.iter().rev().skip(1) {
             s.compute_at(&producer.block, &row)?;
         }
-        let plain = |p: &&Part| !p.info.is_reduction() && !writes_truth(&p.info);
-        for part in self.parts.iter().filter(plain) {
+        for part in self.parts.iter().filter(|p| !p.info.is_reduction()) {
             let loops = s.loops(&part.block)?;
             if let Some(innermost) = loops.get(around..).and_then(|inside| inside.last()) {
-                let length = even_vector_length(s.extent(innermost)?, lanes);
-                s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
+                vectorize_evenly(s, &part.info, innermost, lanes)?;
             }
         }
         Ok(row)
@@ -235,6 +233,20 @@ fn vectorize(s: &Schedule, own: &[Loop], lanes: i64) -> Result<()> {
         s.part_loop(&split[0])?;
     }
     s.vectorize(&split[1])
+}
+
+/// Vectorises a block's innermost loop by a length that divides it, unless the block compares.
+pub(super) fn vectorize_evenly(
+    s: &Schedule,
+    info: &BlockInfo,
+    innermost: &Loop,
+    lanes: i64,
+) -> Result<()> {
+    if writes_truth(info) {
+        return Ok(());
+    }
+    let length = even_vector_length(s.extent(innermost)?, lanes);
+    s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])
 }
 
 /// Factors the innermost of a reduction's `own` loops into one partial result per lane. Returns the loop over the rows
