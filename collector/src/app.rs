@@ -99,7 +99,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Vta(command) => Ok(vta::perform(command, view)?),
         Action::Best(args) => Ok(store::best(args, view)?),
         Action::Store(command) => {
-            // Nothing else of a store asks what machine this is.
+            // No other command on a store needs to know this machine.
             let here = match &command {
                 StoreCommand::Import { here: true, .. } => {
                     let hash = |session: &mut Session<'_>| Ok(session.environment().env_hash);
@@ -170,7 +170,7 @@ fn require_free(out: &Path) -> anyhow::Result<()> {
     }
     let written = tempfile::NamedTempFile::new_in(out).map(drop);
     if is_new {
-        // The run makes it when it begins.
+        // The run creates the folder when it begins.
         let _ = std::fs::remove_dir(out);
     }
     written.with_context(|| format!("--out {}: cannot write into the folder", out.display()))

@@ -34,9 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut packed = packed.ok_or("there is no run")?;
     packed.run_id = "sample".to_owned();
     packed.command_line = vec!["scripts/sample".to_owned()];
-    // It says where the program lay.
+    // The command line contains the path of the program.
     packed.environment["software"]["command_line"] = packed.command_line.clone().into();
-    // Each run had its own.
+    // Each run had its own plan.
     packed.plan = Value::Null;
     packed.plan_hash = None;
     fs::write(out.join(RUN_JSON), serde_json::to_vec(&packed)?)?;

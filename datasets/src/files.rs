@@ -81,7 +81,7 @@ const LARGEST_STREAM: u64 = 1 << 20;
 /// Fails if the file is missing, may not be read, or is not a regular one.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?;
-    // A folder is refused by the system, in its own words.
+    // For a folder, the error of the operating system is clear enough.
     if kind.is_file() || kind.is_dir() {
         return File::open(path);
     }

@@ -33,7 +33,7 @@ pub enum Finding {
         /// Share of it.
         share: f64,
     },
-    /// More cycles than all threads' clocks make in the time.
+    /// More cycles than the clocks of all threads can make in the time.
     TooManyCycles {
         /// Cycles counted.
         cycles: f64,

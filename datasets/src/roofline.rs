@@ -131,7 +131,7 @@ impl Standing {
     pub fn bound_by(&self) -> Option<&'static str> {
         let (roof, share) = self.nearest()?;
         match share < BOUND_FROM {
-            // The known roof is far, and the other is unknown.
+            // The time is far from the known roof, and the other roof is unknown.
             true if !self.knows_traffic() => None,
             true => Some("none"),
             false => Some(roof.name()),

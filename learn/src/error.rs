@@ -102,7 +102,7 @@ pub enum Error {
         /// Their time.
         time_ns: f64,
     },
-    /// Rows of several machines without a word from the user.
+    /// The rows are of several machines, and the user did not choose one.
     #[error("the rows are of {} machines ({}): times of unlike machines do not mix unawares; choose one with --machine NAME, or say --mixed-machines", machines.len(), machines.join(", "))]
     MixedMachines {
         /// Names.

@@ -16,7 +16,7 @@ use crate::protocol::{Answer, Cycle, Load, Order, PROTOCOL, RecordSpec};
 pub const SETUP: &str = "scripts/setup --with torch";
 /// Longest loading of libtorch and a model.
 const LOADING: Duration = Duration::from_secs(300);
-/// Lines of the program's talk that an error quotes.
+/// Number of lines of the program's output that an error quotes.
 const QUOTED_LINES: usize = 5;
 
 /// Settings of glibc's allocator. A process reaches them by itself once it has freed blocks of these sizes. Python with

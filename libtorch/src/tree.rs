@@ -120,7 +120,7 @@ fn join_repeats(events: &[Event], nodes: &mut [Node]) {
 
 fn is_inside(event: &Event, outer: &Event) -> bool {
     let end = |event: &Event| event.start_ns + event.duration_ns;
-    // A call that begins as another one ends is not in it.
+    // A call that begins when another one ends is not inside it.
     let begins = match event.what {
         What::Memory => event.start_ns <= end(outer),
         _ => event.start_ns < end(outer),

@@ -64,7 +64,7 @@ impl Cache {
         self.root.join(key)
     }
 
-    /// Where the importer's talk of a failed import goes.
+    /// The log file of a failed import.
     pub(crate) fn log(&self, key: &str) -> PathBuf {
         self.root.join(format!("{key}.log"))
     }

@@ -43,7 +43,7 @@ pub struct Composite {
     pub name: String,
     /// The operators, in the order in which they are computed, without the names of other composites.
     pub operators: Vec<String>,
-    /// Where it stands in the file, from 1.
+    /// Its line in the file, from 1.
     pub line: usize,
 }
 

@@ -20,7 +20,7 @@ const TORCH: &str = "torch";
 pub enum Form {
     /// For libtorch.
     TorchScript,
-    /// For ONNX Runtime: one file with a value for every weight.
+    /// One ONNX file with a value for every weight, for ONNX Runtime.
     Onnx,
 }
 

@@ -20,7 +20,7 @@ const DIGITS: usize = 16;
 
 /// Largest model file that is searched for the names of external weights: 4 MiB.
 const LARGEST_GRAPH_BYTES: u64 = 4 << 20;
-/// Shorter names would be found in any file by chance.
+/// Shorter names would occur in any file by chance.
 const SHORTEST_NAME: usize = 5;
 
 /// The folder name of an import: the model's name for people, the hash for certainty.
@@ -121,7 +121,7 @@ fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
         .to_string_lossy()
         .into_owned();
     let failed = |e| ImportError::io(file, e);
-    // Models beyond this carry their weights themselves.
+    // Larger model files contain their weights.
     let small = std::fs::metadata(file).map_err(failed)?.len() <= LARGEST_GRAPH_BYTES;
     let graph = if small {
         std::fs::read(file).map_err(failed)?

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::error::ImportError;
 
-/// Lines of the importer's talk that a crash report quotes.
+/// Number of lines of the importer's output that a crash report quotes.
 const QUOTED_LINES: usize = 6;
 
 /// The tools of an import, besides the model.

@@ -94,7 +94,7 @@ fn main() -> anyhow::Result<()> {
                 })
             };
             if same(&whole.dataset, &other) {
-                // It says nothing of this log.
+                // The estimate changes no feature of this log.
                 continue;
             }
             let other = Log::new(other, folds);

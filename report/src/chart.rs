@@ -22,7 +22,7 @@ pub const CHART_SCRIPT: &str = concat!(
     include_str!("chart/chart.js")
 );
 
-/// Points of a series at most; more only make the page large.
+/// Maximum number of points of a series. More would only make the page larger.
 const MOST_POINTS: usize = 5000;
 
 /// A chart of some series.

@@ -1,8 +1,8 @@
 //! Names close to a mistyped one, for "did you mean".
 
-/// At most this many suggestions.
+/// Maximum number of suggestions.
 const MOST: usize = 3;
-/// Longer names are no typing errors, and comparing them takes long.
+/// Maximum length of a compared name. Longer ones are not typing errors, and take long to compare.
 const LONGEST: usize = 200;
 /// Jaro-Winkler similarity from which a name counts as close.
 const CLOSE: f64 = 0.75;

@@ -32,7 +32,7 @@ pub trait Progress {
     fn detail(&mut self, _text: &str) {}
 }
 
-/// The form that suits the verbosity and standard error.
+/// Shows progress in the form that suits the verbosity and standard error.
 pub fn for_stderr(verbosity: Verbosity) -> Box<dyn Progress> {
     match verbosity {
         Verbosity::Quiet => Box::new(Silent),

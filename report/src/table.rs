@@ -200,7 +200,7 @@ impl Table {
             .collect()
     }
 
-    /// The table in Markdown, nothing left out but columns that nobody fills.
+    /// The table in Markdown, without columns that are empty in all rows.
     pub fn markdown(&self) -> String {
         let shown: Vec<usize> = self
             .fit(None)

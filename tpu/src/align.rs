@@ -9,9 +9,9 @@
 pub(crate) enum Step {
     /// These two belong together.
     Pair(usize, usize),
-    /// This one of the left has no partner.
+    /// The item of the left sequence has no partner.
     Left(usize),
-    /// This one of the right has no partner.
+    /// The item of the right sequence has no partner.
     Right(usize),
 }
 

@@ -59,7 +59,7 @@ impl fmt::Display for Engine {
     }
 }
 
-/// Whose stream: a core's engine, or a port.
+/// The owner of a stream: an engine of a core, or a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Stream {
     /// The engine.
@@ -213,7 +213,7 @@ pub struct Report {
 /// The kind of the finding that says which part of the time was kept.
 pub(crate) const WINDOW: &str = "window";
 
-/// Records that are listed one by one: beyond that the list helps nobody and would grow with the dump.
+/// Maximum number of records that are listed one by one. A longer list would not help, and would grow with the dump.
 pub const NOTES: usize = 20_000;
 
 impl Report {

@@ -17,7 +17,7 @@ const OWN: [&str; 9] = [
     "events.parquet",
     "report.json",
     "PerfDoc",
-    // Of several dumps, beside the folders of each.
+    // The comparison of several dumps, beside the folder of each.
     "comparison.html",
     "rows",
 ];
@@ -33,7 +33,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// For the results in a folder, which is made.
+    /// Stages the results for a folder, which is made.
     pub fn new(out: &Path) -> Result<Staged> {
         let made = !out.exists();
         fs::create_dir_all(out).map_err(io_at(out, "cannot make the folder"))?;

@@ -44,7 +44,7 @@ pub(crate) fn code_of(op: &str) -> Any {
     Any::from(Function::from_packed(make))
 }
 
-/// A call of a function that the source is to have.
+/// A call of a function in the generated source.
 struct Written {
     name: String,
     source: String,

@@ -25,7 +25,7 @@ thread_local! {
 /// Fails if something else has registered these functions.
 pub(crate) fn register() -> Result<()> {
     register_global("tvm.support.nvcc.get_compute_version", |_| {
-        // It is only handed on to the function below.
+        // TVM passes this value only to the function below.
         Ok(Any::from(tvm_ffi::String::from("8.0")))
     })?;
     register_global("tvm.support.nvcc.supports_bf16", |_| {
@@ -37,7 +37,7 @@ pub(crate) fn register() -> Result<()> {
 pub(crate) struct Guard(());
 
 impl Guard {
-    /// For a module that is not lowered yet.
+    /// Keeps the types of a module that is not lowered yet.
     ///
     /// # Errors
     /// Fails if TVM does.

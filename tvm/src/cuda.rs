@@ -153,7 +153,7 @@ fn header(tags: &[String]) -> String {
             "fp8" => lines.push_str("#include <cuda_fp8.h>\n"),
             "mma" => lines.push_str("#include <mma.h>\n"),
             "math_constants" => lines.push_str(INFINITIES),
-            // Shuffles and the like are part of the language.
+            // Shuffles and similar intrinsics are part of the language.
             _ => {}
         }
     }

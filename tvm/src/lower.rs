@@ -29,7 +29,7 @@ pub enum Asserts {
 /// The passes to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pipeline {
-    /// Loops stay loops; one module comes out.
+    /// For a CPU: loops stay loops, and there is one module.
     Cpu,
     /// Loops are bound to threads, and kernels are split from the code that starts them.
     Gpu,
@@ -178,7 +178,7 @@ const DEVICE_KERNEL: i64 = 2;
 pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Result<HostAndDevice> {
     let device = target.device_kind();
     if device == DeviceKind::Cuda {
-        // Passes ask what GPUs have.
+        // Passes ask for functions that only CUDA's code generator registers.
         crate::cuda::prepare()?;
     }
     let lowered = |module: &IrModule| lower_through(Pipeline::of(device), module, target, asserts);

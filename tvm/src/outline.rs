@@ -27,7 +27,7 @@ pub(crate) struct BlockLimits {
 }
 
 impl BlockLimits {
-    /// Those of a target's dictionary. `None` if it names none.
+    /// The limits that a target's dictionary names. `None` if it names none.
     pub fn of(target: &Value) -> Option<BlockLimits> {
         Some(BlockLimits {
             threads: target["max_threads_per_block"].as_i64()?,
@@ -98,7 +98,7 @@ const MOVES: [&str; 8] = [
 ];
 /// Steps without an effect on the draws.
 const MARKS: [&str; 2] = ["Annotate", "Unannotate"];
-/// Steps that only look, by the beginnings of their names.
+/// Prefix of the names of steps that read the schedule without changing it.
 const LOOKS: &str = "Get";
 
 impl Outline {
@@ -157,7 +157,7 @@ impl Outline {
     }
 }
 
-/// The factors that each step drew that draws tiles.
+/// For each step that draws a tile, the factors that it drew.
 fn drawn(schedule: &Schedule) -> Result<Vec<Vec<i64>>> {
     let trace = schedule.call("ScheduleGetTrace", &[])?;
     let decisions = field(&trace, "decisions")?;
@@ -256,7 +256,7 @@ impl<'a> Steps<'a> {
                 Some(parts.collect::<Option<Vec<_>>>()?.concat())
             }
             "Split" => {
-                // Its inputs are the loop and a factor for each part.
+                // The inputs of a split are the loop and a factor for each part.
                 let (draw, place) = self.maker(step.inputs.get(output + 1)?)?;
                 Some(vec![(self.drawing(draw)?, place)])
             }

@@ -126,7 +126,7 @@ fn cuda_with_machine_code(
     if reader.string()? != CUDA.as_bytes() {
         return Ok(module.to_vec());
     }
-    // The code is the one string that ends where the module ends.
+    // The code is the string that ends where the module ends.
     let rest = reader.0;
     let ends = |at: &usize| {
         let mut from = Reader(&rest[*at..]);

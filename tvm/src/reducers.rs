@@ -69,7 +69,7 @@ impl Extreme {
         Ok(vec![self.of_nothing(&values[0])?])
     }
 
-    /// A place that every other one replaces, and its value.
+    /// The start of a reduction to an index: an index that every other one replaces, and its value.
     fn start_of_place(self, values: &[Obj], order: &str) -> Result<Vec<Obj>> {
         let ty = field(&values[0], "ty")?;
         let place = match order {
@@ -92,7 +92,7 @@ impl Extreme {
             Some(DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64) => {
                 call("ir.FloatImm", &[&dtype, &Obj(Any::from(infinity)), &none()])
             }
-            // These begin where TVM has them begin.
+            // All other reductions start with TVM's own values.
             _ => match self {
                 Extreme::Largest => call("prim.min_value", &[&ty, &none()]),
                 Extreme::Smallest => call("prim.max_value", &[&ty, &none()]),

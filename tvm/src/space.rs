@@ -59,7 +59,7 @@ impl Rules {
             }),
             // Limits of threads, registers and shared memory refuse 70 to 98 % of the samples.
             DeviceKind::Cuda => Ok(Rules {
-                // Where the intrinsics cannot be had, the plain rules are as right.
+                // If the intrinsics are not available, the plain rules are used.
                 name: match multiplies_halves(function)? && register_cuda().is_ok() {
                     true => "CUDATensorCore",
                     false => "CUDA",
@@ -292,7 +292,7 @@ impl DesignSpace {
 }
 
 impl Sketch {
-    /// Of a schedule that the rules made.
+    /// Makes a sketch of a schedule that the rules made.
     fn of(schedule: &Obj, function: &PrimFunc, limited: bool) -> Result<Sketch> {
         let trace = call("s_tir.schedule.ScheduleGetTrace", &[schedule])?;
         let trace = call("s_tir.schedule.TraceSimplified", &[&trace, &boolean(true)])?;

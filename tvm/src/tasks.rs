@@ -115,7 +115,7 @@ pub fn record(on: bool) {
 /// Does `work` with all parallel loops of its kernels on the calling thread, which may be one of a pool. Kernels that were
 /// loaded before [`install`] are not affected.
 pub fn alone<T>(work: impl FnOnce() -> T) -> T {
-    /// Sets the thread back, also when `work` panics.
+    /// Restores the thread's state, also if `work` panics.
     struct Back(bool);
     impl Drop for Back {
         fn drop(&mut self) {
@@ -159,7 +159,7 @@ unsafe extern "C" fn launch(task: TaskFunction, data: *const c_void, tasks: i32)
     if !RECORDING.load(Ordering::Relaxed) {
         return plain();
     }
-    // A thread that is ending has none.
+    // A thread that is ending has no slots.
     SLOTS
         // SAFETY: the caller's arguments, as they are.
         .try_with(|slots| unsafe { record_launch(*original, task, data, tasks, slots) })

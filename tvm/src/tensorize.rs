@@ -76,7 +76,7 @@ impl DotProduct {
     }
 }
 
-/// Those of tensor cores, as `intrinsics.py` prints them. A test compares both.
+/// The intrinsics of tensor cores, as `intrinsics.py` prints them. A test compares both.
 fn of_tensor_cores() -> Result<Intrinsics> {
     let packed = include_bytes!("tensor_cores.json.gz");
     serde_json::from_reader(GzDecoder::new(&packed[..]))

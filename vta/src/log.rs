@@ -21,7 +21,7 @@ pub enum Outcome {
     Ran(f64),
     /// It could not be compiled.
     NotCompiled,
-    /// The board or the connection failed: says nothing about the configuration.
+    /// The board or the connection failed, so the configuration's outcome is unknown.
     Unknown,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn run(request: &TorchRequest, view: View) -> Result<Exit, AppError> 
     )
 }
 
-/// Writes a table and a flame graph for each cycle, as requested.
+/// Writes the requested tables and flame graphs, one of each per cycle.
 fn write_files(profiled: &TorchProfile, request: &TorchRequest) -> anyhow::Result<()> {
     let cycles = &profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {

@@ -17,7 +17,7 @@ use crate::render::{applied_json, applied_text, best_json, best_text};
 use crate::run::Session;
 use crate::store::{Added, Entry, Store, format_of, read_log};
 
-/// The file of a store that is named, or the installation's.
+/// The named store, or else that of the installation.
 fn file(named: StoreFile) -> anyhow::Result<PathBuf> {
     match named.store {
         Some(path) => Ok(path),
@@ -25,7 +25,7 @@ fn file(named: StoreFile) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A store that is there already.
+/// Opens a store that exists.
 fn existing(path: &Path) -> anyhow::Result<Store> {
     Store::existing(path)?.ok_or_else(|| {
         let next = "tune a model (--iftune=true), or fill it: opcollect store import RUN";
@@ -48,7 +48,7 @@ pub(super) fn best(args: BestArgs, view: View) -> anyhow::Result<Exit> {
         );
         return Err(Misuse(message).into());
     }
-    // Everything that is known of one workload.
+    // Whether the arguments ask for all schedules of one workload.
     let is_one = args
         .what
         .as_deref()

@@ -74,7 +74,7 @@ fn read(
     for (dump, out) in places {
         let done = match run_one(job, &dump, &out) {
             Ok(done) => done,
-            // One bad folder does not cost the others.
+            // A folder that cannot be read does not stop the others.
             Err(error) if several => {
                 let text = format!("error: {error}; the other dumps are read\n");
                 note(view, Verbosity::Quiet, &text);

@@ -13,7 +13,7 @@ use tpuprofile::{IngestOptions, Profile, ingest};
 /// A dump, and others compared with it.
 pub(super) struct Comparison {
     first: Profile,
-    /// As they were given, the first one's name first.
+    /// The dumps' names in the order of the command line.
     names: Vec<String>,
     diffs: Vec<Diff>,
     /// Whether more than one is to be compared with it.
@@ -124,7 +124,7 @@ impl Comparison {
     }
 }
 
-/// Writes to standard error, if that much is to be shown.
+/// Writes to standard error, unless the user wants less output.
 pub(super) fn note(view: View, least: Verbosity, text: &str) {
     if view.verbosity >= least && !text.is_empty() {
         // Goes on if standard error is closed.

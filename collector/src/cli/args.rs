@@ -52,7 +52,7 @@ pub struct ViewArgs {
     /// Print one JSON object instead of tables
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
-    /// No progress, no talk: data and errors only
+    /// Print only data and errors, no progress and no messages
     #[arg(
         short,
         long,
@@ -61,7 +61,7 @@ pub struct ViewArgs {
         conflicts_with = "verbose"
     )]
     pub quiet: bool,
-    /// More talk about what is done and why
+    /// Print more messages about what is done and why
     #[arg(short, long, global = true, help_heading = "Output")]
     pub verbose: bool,
     /// Read settings from a TOML file
@@ -149,7 +149,7 @@ pub struct TimingArgs {
     /// Calls before the first timed one
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub warmup: Option<String>,
-    /// Fewest samples of a point
+    /// Minimum number of samples of a point
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub min_samples: Option<String>,
     /// Maximum number of samples of a point
@@ -172,22 +172,22 @@ pub struct TimingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub struct RunArgs {
-    /// Longest compilation of one operator
+    /// Time limit for compiling one operator
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub compile_timeout: Option<String>,
-    /// Longest check and measurement of one point
+    /// Time limit for checking and measuring one point
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub timeout: Option<String>,
     /// Maximum memory of a worker process
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory_limit: Option<String>,
-    /// Largest kernel worth compiling, in statements after unrolling
+    /// Skip kernels with more statements than this after unrolling
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub max_statements: Option<String>,
-    /// Stop in good order after this time, e.g. 6h; --resume goes on
+    /// Stop cleanly after this time, e.g. 6h; --resume continues the run
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub time_budget: Option<String>,
-    /// Go on with a run that was stopped or killed, by its own plan: its folder, its name, or `latest`
+    /// Continue a run that was stopped or killed, by its own plan: its folder, its name, or `latest`
     #[arg(long, value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub resume: Option<PathBuf>,
     /// With --resume: measure failed points again, too
@@ -257,7 +257,7 @@ pub struct TuneArgs {
     /// shared out
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
-    /// Learn from the rows of an earlier run of this target and machine, too
+    /// Also learn from the rows of an earlier run of this target and machine
     #[arg(long, value_name = "RUN", action = clap::ArgAction::Append, value_hint = ValueHint::DirPath)]
     pub history: Vec<String>,
     /// Store of the best known schedules, which tuning starts from and adds to: a file, or
@@ -277,36 +277,36 @@ pub enum Command {
     },
     /// Show what the main job would measure, how long it would take and how large the data would be
     Plan(Box<PlanArgs>),
-    /// Measure a row of a dataset again, from its record alone (exit code 3 if the time is another)
+    /// Measure a row of a dataset again, from its record alone (exit code 3 if the time differs)
     Replay(super::runs::ReplayArgs),
-    /// Check libraries, compiler, counters, cores and memory, each problem with its fix; calibrate the machine
+    /// Check libraries, compiler, counters, cores and memory, and show a fix for each problem; calibrate the machine
     Doctor(DoctorArgs),
     /// Profile a model on the virtual machine: time and memory of every operator and every step between them
     Profile(Box<super::profile::ProfileArgs>),
     /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression); or one model in
     /// several frameworks
     Compare(Box<super::compare::CompareArgs>),
-    /// Report on a run as a page and in Markdown; with a second run, what changed and how surely
+    /// Write the report of a run as a web page and in Markdown; with a second run, also what changed and how surely
     Report(super::report::ReportArgs),
     /// Join the shards of a plan (runs made with --shard) into one run
     Merge(super::runs::MergeArgs),
-    /// Run the nightly jobs: models, targets and sweeps within a time budget, compared with the run before
+    /// Run the nightly jobs (models, targets, sweeps) within a time budget, and compare them with the night before
     Nightly(super::nightly::NightlyArgs),
-    /// Show the best schedules that the store knows: one of each workload, or all of one with where they came from
+    /// Show the best schedules of the store: the fastest of each workload, or all of one workload with their origin
     Best(super::store::BestArgs),
-    /// Compile a model with the best schedules of the store: what they cover, how fast it is, its library
+    /// Compile a model with the best schedules of the store: report their coverage and the model's time, write its library
     Apply(Box<super::store::ApplyArgs>),
-    /// Fill, write, join or check the store of best schedules
+    /// Import into, export, merge or verify the store of best schedules
     Store(super::store::StoreArgs),
-    /// Measure operators alone and at the same time: the slowdown of each, the throughput of all
+    /// Measure operators alone and at the same time: the slowdown of each and the throughput of all
     Pairs(Box<super::side_by_side::PairsArgs>),
-    /// Tune operators that run at the same time together: threads and schedules, against each tuned alone
+    /// Tune threads and schedules of operators that run at the same time, and compare with operators tuned alone
     Cotune(Box<super::side_by_side::CotuneArgs>),
-    /// Run models by a schedule (operators side by side), measured in turn with one call after another
+    /// Run models by a schedule of operators side by side, measured in turn with runs of one call after another
     RunGraph(Box<super::side_by_side::RunGraphArgs>),
-    /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
+    /// Read profile dumps of Sophgo TPUs: write summary, traces, tables, a web page and dataset rows
     Tpu(Box<super::tpu::TpuArgs>),
-    /// The simulator of VTA (target pynq) by itself: show a run, calibrate with a board's log, compare with one
+    /// Use the simulator of VTA (target pynq) directly: show a run, calibrate it with a board's log, or compare it with one
     Vta(Box<super::vta::VtaArgs>),
     /// Offer this machine to clients of TVM's RPC, as TVM's own server does: one process a session, with limits of
     /// time, memory and rights

@@ -16,7 +16,7 @@ use crate::plan::{Planned, parse};
 
 /// Name of the argument that is a model's name with `--framework`.
 pub(super) const FIRST: &str = "a";
-/// Name of the argument that goes with sets of rows alone.
+/// Name of the argument that only a comparison of rows takes.
 const SECOND: &str = "b";
 /// Name of the flag that makes it a comparison of frameworks.
 pub(super) const FRAMEWORK: &str = "framework";
@@ -35,7 +35,7 @@ pub struct CompareArgs {
     /// Minimum slowdown that counts as a regression, if it is also significant
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse::share, conflicts_with = FRAMEWORK)]
     pub threshold: f64,
-    /// Compare runs of unlike machines too
+    /// Compare runs of different machines too
     #[arg(long, conflicts_with = FRAMEWORK)]
     pub allow_other_machine: bool,
     /// Write the result to this file too, in Markdown

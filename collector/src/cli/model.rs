@@ -38,7 +38,7 @@ pub struct ModelArgs {
     /// Configuration of a model of source transformers, as it saves them; --config with a .json file means the same
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub model_config: Option<String>,
-    /// Whether neighbouring operators become one kernel: full, or none to measure each alone
+    /// Fuse neighbouring operators into one kernel (full), or measure each alone (none)
     #[arg(long, value_name = "WHICH", value_parser = Suggest(&["full", "none"]))]
     pub fusion: Option<String>,
     /// Table of sequences of operators that count as one operator each

@@ -21,10 +21,10 @@ pub struct MergeArgs {
     /// Folders of the shards, in any order
     #[arg(value_name = "SHARD", required = true, value_hint = ValueHint::DirPath)]
     pub shards: Vec<PathBuf>,
-    /// Join what is there, though shards are missing or not finished
+    /// Join the shards that exist, even if some are missing or not finished
     #[arg(long)]
     pub partial: bool,
-    /// Join shards of unlike machines too
+    /// Join shards of different machines too
     #[arg(long)]
     pub allow_other_machine: bool,
 }
@@ -32,7 +32,7 @@ pub struct MergeArgs {
 /// `opcollect replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The row: what its column `row_id` says
+    /// The row, by the value in its column `row_id`
     #[arg(value_name = "ROW-ID")]
     pub row: String,
     /// Folder of the run that has the row [default: the one of runs/ that the row's name begins with]

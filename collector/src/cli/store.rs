@@ -12,7 +12,7 @@ use crate::plan::Planned;
 /// `opcollect best`.
 #[derive(Debug, PartialEq, Args)]
 pub struct BestArgs {
-    /// An operator, its kind, a model or a workload's hash; of a workload, all known schedules are shown
+    /// An operator, a kind of operator, a model, or a workload's hash; for a workload, all known schedules are shown
     #[arg(value_name = "WHAT")]
     pub what: Option<String>,
     /// The store.
@@ -44,7 +44,7 @@ pub enum StoreCommand {
         /// Folders of runs, files of rows, files of `store export`, AutoTVM's logs, folders of MetaSchedule databases
         #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
         paths: Vec<PathBuf>,
-        /// The logs were measured on this machine, so that `apply` may use them (a log names its target alone)
+        /// State that the logs were measured on this machine, so that `apply` may use them (a log names only its target)
         #[arg(long)]
         here: bool,
         /// The store.
@@ -107,7 +107,7 @@ pub struct ApplyArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub struct MadeArgs {
-    /// Measure the model with default schedules in turn with it
+    /// Also measure the model with default schedules, in turn with the store's
     #[arg(long)]
     pub compare: bool,
     /// Write a shared library that TVM's runtime loads

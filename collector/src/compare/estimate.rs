@@ -118,7 +118,7 @@ impl LogRatio {
         }
     }
 
-    /// With what changes from run to run added to its standard errors.
+    /// The ratio with the noise between runs added to its standard errors.
     pub fn with_noise(self, noise: Noise) -> LogRatio {
         let spread = self.spread.map(|s| Spread {
             below: s.below.hypot(noise.log_std),

@@ -15,10 +15,10 @@ use super::{Change, FAMILY_ERROR, FailedPoint, PointChange, Subject, Verdict, ho
 /// Share of an operator's points beyond which a busy machine leaves a change unclear.
 const MOST: f64 = 0.5;
 
-/// A change before it is known what the others look like.
+/// A change without its verdict, which depends on all other changes.
 pub(super) struct Draft<'a> {
     pub subject: Subject,
-    /// A point of the second side that it is about.
+    /// A point of the second side, which names the operator.
     about: &'a Point,
     pub ratio: LogRatio,
     points: Vec<(&'a Point, &'a Point)>,

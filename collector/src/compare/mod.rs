@@ -53,11 +53,11 @@ pub struct CompareRequest {
 pub struct Options {
     /// A ratio counts beyond 1 + this (slower) or 1 / (1 + this) (faster).
     pub threshold: f64,
-    /// Whose rows may stand beside whose.
+    /// Which machines' rows may be compared.
     pub machines: Machines,
 }
 
-/// Whose rows may stand beside whose.
+/// Which machines' rows may be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machines {
     /// Rows of machines with the same fingerprint only.

@@ -26,7 +26,7 @@ pub(super) struct Facts {
     pub batch: u64,
     /// The reference of its outputs.
     pub checked_against: String,
-    /// Largest difference to that, over the largest expected value.
+    /// Largest difference from the reference, over the largest expected value.
     pub error: Option<f64>,
 }
 

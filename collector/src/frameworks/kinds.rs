@@ -26,7 +26,7 @@ pub enum Kind {
     Reduction,
     /// Element by element, changes of type and of quantised steps among them.
     Elementwise,
-    /// Data in other places: reshape, transpose, concat, slice, gather, pad, layouts.
+    /// Moves data: reshape, transpose, concat, slice, gather, pad, changes of layout.
     Movement,
     /// A change of an image's size.
     Resize,

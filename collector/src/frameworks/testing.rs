@@ -1,4 +1,4 @@
-//! A comparison of own making, for tests of what is shown.
+//! A made-up comparison, for tests of the output.
 
 use super::contender::{OperatorTime, Round};
 use super::kinds::Kind;

@@ -14,7 +14,7 @@ use super::{MergeError, Merged, MergedShard};
 /// File of the new run with the list of its sources.
 const MERGED_FROM_JSON: &str = "merged_from.json";
 
-/// Writes the run `out` from shards that were found good.
+/// Writes the run `out` from shards that were checked.
 pub(super) fn write(
     out: &Path,
     shards: &Shards,
@@ -118,7 +118,7 @@ fn manifest(out: &Path, shards: &Shards, counts: Counts, command_line: Vec<Strin
     merged
 }
 
-/// The whole models, each as the first shard measured it that did.
+/// Copies each whole model from the first shard that measured it.
 fn copy_whole_models(part: &Path, runs: &[ShardRun]) -> Result<(), MergeError> {
     for run in runs {
         let files = whole_model_files(&run.folder)?;

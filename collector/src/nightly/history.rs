@@ -87,7 +87,7 @@ pub fn partitions(dataset: &Path) -> Result<Vec<Partition>, NightlyError> {
         let Some(date) = date.filter(|date| is_date(date)) else {
             continue;
         };
-        // A link to a folder elsewhere is not ours to remove.
+        // A link to another folder is never removed.
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
             partitions.push(Partition {
                 date: date.to_owned(),

@@ -102,7 +102,7 @@ fn watch(
                 (_, None, signal) => JobEnd::Killed(signal.unwrap_or(0)),
             });
         }
-        // A process that is gone by now needs no signal.
+        // If the process has ended already, the signal is not needed.
         match asked {
             None if interrupt.requested() || began.elapsed() >= stop_after => {
                 out_of_time = !interrupt.requested();

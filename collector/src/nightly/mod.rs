@@ -39,9 +39,9 @@ use report::{JobOutcome, JobReport, NightlyReport, NightlyState, NotCompared, Su
 
 /// A job is asked to stop this long after its share of the time is spent, if it has not stopped by itself.
 const GRACE: Duration = Duration::from_secs(30);
-/// With less than this left for a job it is not begun.
+/// A job that has less time than this is not begun.
 const LEAST_SHARE: Duration = Duration::from_secs(5);
-/// Measurements of a job that is disturbed each time.
+/// Maximum number of measurements of a job under interference.
 const MEASUREMENTS: u32 = 3;
 
 /// Why a nightly run could not take place.

@@ -278,7 +278,7 @@ fn threads_elsewhere(settings: &Settings) -> Result<Vec<u32>, PlanError> {
             "give numbers; `opcollect list devices` shows the cores of servers that say them",
         ));
     }
-    /// More than a server has.
+    /// More cores than any server has.
     const MOST_CORES: u32 = 1024;
     threads(settings, MOST_CORES)
 }

@@ -92,7 +92,7 @@ pub(crate) fn size_mib(text: &str) -> Result<u64, String> {
     }
 }
 
-/// More threads than this is taken for a mistake.
+/// A larger number of threads is refused as a mistake.
 const MAX_THREADS: u64 = 1024;
 
 /// Thread counts: `4`, `max` (all `cores`), or a range of both, as in `1..max`.

@@ -287,7 +287,7 @@ fn closing(comparison: &Comparison, style: Style) -> String {
     format!("{busy}{verdict} (surely slower by more than {threshold}): {rest}{failed}\n")
 }
 
-/// That other processes ran while points were measured; nothing where none did.
+/// The note that other processes ran while points were measured. `None` if none did.
 pub(super) fn busy(comparison: &Comparison) -> Option<String> {
     let all: u64 = comparison.changes.iter().map(|c| c.points).sum();
     let of = |share: fn(&Change) -> f64| {

@@ -292,7 +292,7 @@ pub(super) fn label(job: &Job<'_>, at: &Conditions) -> String {
     format!("{} ({at})", job.operator.symbol)
 }
 
-/// A kernel's resources of its device; or only that it was compiled.
+/// A kernel's use of its device's resources, or only the word "compiled".
 fn compiled_words(row: &Row) -> String {
     let registers = row.registers_per_thread;
     let registers = registers.map(|n| units::plural(n, "register"));

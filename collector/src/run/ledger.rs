@@ -24,9 +24,9 @@ pub(crate) struct PointName {
 /// Whether rows stay in memory once they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeping {
-    /// No: nobody looks at them again.
+    /// Only their names stay: no later step reads the rows.
     Names,
-    /// Yes, for proposers that decide by outcomes.
+    /// The rows stay, for proposers that decide by outcomes.
     Rows,
 }
 

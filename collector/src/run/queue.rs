@@ -81,7 +81,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
         let put_off = 1 + self.left.len() + self.under_way.len();
         self.budget.lasts(clock.now(), || {
             let left = stop.left(*clock)?;
-            // At the pace of this batch, measured once as a whole.
+            // Estimated from the first measurement of the whole batch.
             let took = clock.now().saturating_sub(self.begun);
             let others = ledger.left().saturating_sub(put_off as u64);
             Some(left.saturating_sub(took.mul_f64(others as f64 / self.points as f64)))

@@ -46,7 +46,7 @@ pub(crate) struct PointFacts<'a> {
     pub doubtful: bool,
 }
 
-/// How a point ended that did not fail.
+/// The outcome of a point that did not fail.
 pub(crate) enum Ended {
     /// Its kernel was compiled, and nothing else was requested.
     Compiled,

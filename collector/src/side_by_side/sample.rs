@@ -27,7 +27,7 @@ pub(super) fn spread(features: &[Vec<f64>], most: usize) -> Vec<usize> {
             let own: f64 = between.map(|(a, b)| (a - b) * (a - b)).sum();
             *known = known.min(own);
         }
-        // It is never taken again, though others may be equal to it.
+        // A chosen group is never chosen again, even if others are equal to it.
         distance[next] = f64::NEG_INFINITY;
         chosen.push(next);
     }

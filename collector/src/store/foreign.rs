@@ -17,7 +17,7 @@ use tvm_bridge::database::Workload;
 
 use super::Entry;
 
-/// The entries of a log.
+/// The schedules read from a log.
 #[derive(Debug, Default)]
 pub struct Log {
     /// Records that were read.

@@ -241,7 +241,7 @@ impl Store {
         self.database.select(&schema::all(), &[])
     }
 
-    /// Checks the database and every entry; what is there.
+    /// Checks the database and every entry, and counts its contents.
     ///
     /// # Errors
     /// Fails if the database is damaged, or an entry cannot be read.

@@ -3,7 +3,7 @@
 use super::error::{SweepError, SweepText};
 use super::{SpaceKind, Sweep, points};
 
-/// Refuses a sweep whose space does not go with its other parts.
+/// Refuses a sweep whose other parts do not fit its space.
 pub(super) fn agree(sweep: &Sweep, toml_text: &SweepText<'_>) -> Result<(), SweepError> {
     let wrong = |problem: &str, next: &str| Err(toml_text.wrong(0, problem.to_owned(), next));
     let has_factors = !sweep.vary.is_empty() || !sweep.fix.is_empty();

@@ -323,7 +323,7 @@ mod tests {
         }
         for name in &names {
             let file = SweepFile::find(name, &folder).unwrap();
-            // One whose name begins with that of a device has its factors.
+            // A sweep whose name begins with a device's name has that device's factors.
             let device = name.split('-').next().and_then(named);
             let device = device.or(named("llvm"));
             let file = file.for_device(device.unwrap()).unwrap();

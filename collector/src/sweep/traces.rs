@@ -37,7 +37,7 @@ fn trace_of(value: &Value) -> Option<&Value> {
     is_trace(trace).then_some(trace)
 }
 
-/// Two lists. The first is of instructions; each begins with its kind.
+/// Whether the value is a trace: two lists, the first of them of instructions that begin with their kind.
 fn is_trace(value: &Value) -> bool {
     let instructions = value.get(0).and_then(Value::as_array);
     let decisions = value.get(1).and_then(Value::as_array);

@@ -46,7 +46,7 @@ pub(crate) trait Field: Sized {
 pub(crate) enum Glance {
     /// Missing though every row needs it.
     Lacking,
-    /// A number that may be no number.
+    /// A floating-point number, which may be NaN.
     Float(f64),
     /// There, or allowed to be missing.
     There,

@@ -40,7 +40,7 @@ fn record<T: AsRef<[u8]>>(fields: impl Iterator<Item = T>) -> Vec<u8> {
     bytes
 }
 
-/// How far the whole records of a CSV stream reach.
+/// Finds the end of the last whole record of a CSV stream.
 ///
 /// A record ends at a line end outside quotes. A doubled quote inside a quoted field switches
 /// twice, so the parity of the quotes tells inside from outside at every record's end.

@@ -59,7 +59,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// None yet; the first is an error if `strict`.
+    /// Starts without faults. If `strict`, the first fault is an error.
     pub fn new(strict: bool) -> Self {
         Self {
             strict,

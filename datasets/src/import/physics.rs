@@ -8,7 +8,7 @@ use crate::schema::Row;
 const FLOPS_PER_NS: f64 = 1e8;
 /// Traffic of a machine that does not exist: 1 PB/s, byte/ns. First-level caches of a whole GPU have some ten TB/s.
 const BYTES_PER_NS: f64 = 1e6;
-/// No kernel is called and returns in less, ns.
+/// Shortest possible time of a kernel's call, ns.
 const SHORTEST_NS: f64 = 1.0;
 /// One hour; a tuner gives up long before.
 const LONGEST_NS: f64 = 3.6e12;
@@ -16,7 +16,7 @@ const LONGEST_NS: f64 = 3.6e12;
 /// Refuses a row with a measured time that cannot be.
 pub(super) fn check(row: &Row, times_ns: &[f64]) -> Result<(), Fault> {
     let work = row.flops.map_or(0.0, |n| n as f64 / FLOPS_PER_NS);
-    // Part of a strided operand may never be read: the output is.
+    // Only the output counts, because a strided operand may be read in part.
     let traffic = row.bytes_written.map_or(0.0, |n| n as f64 / BYTES_PER_NS);
     let least = work.max(traffic).max(SHORTEST_NS);
     let impossible = |detail: String| Fault {

@@ -303,7 +303,7 @@ impl Cells<'_> {
         })
     }
 
-    /// By its column, else by the words in the machine's name.
+    /// Takes the kind from its column, else from words in the machine's name.
     fn device_kind(&self, device: Option<&str>) -> std::result::Result<Option<DeviceKind>, Fault> {
         const CUDA: [&str; 10] = [
             "nvidia", "nv_", "tesla", "geforce", "quadro", "rtx", "gtx", "titan", "a100", "h100",

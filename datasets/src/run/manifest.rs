@@ -59,7 +59,7 @@ impl Counts {
         self.of(Status::Measured) + self.of(Status::Simulated)
     }
 
-    /// The number of rows that ended so.
+    /// The number of rows with this status.
     pub fn of(&self, status: Status) -> u64 {
         self.ended.get(&status).copied().unwrap_or(0)
     }

@@ -72,7 +72,7 @@ pub fn named_run(word: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(found.map_or_else(|| word.to_owned(), |(path, _)| path))
 }
 
-/// The number of runs before the newest that a word names.
+/// How many runs before the newest one a word such as `latest~2` means.
 fn steps_back(word: &str) -> Option<usize> {
     match word.strip_prefix(LATEST)? {
         "" => Some(0),

@@ -190,7 +190,7 @@ impl RunWriter {
         writer.cut_tail()?;
         let mut rows = Vec::new();
         if writer.whole_bytes == 0 {
-            // Killed before its header was written.
+            // The run was killed before it had written the header.
             writer.write_whole(&csv::header())?;
         } else {
             let reader = CsvRows::open(&writer.csv_path)?;
@@ -304,7 +304,7 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     })
 }
 
-/// How far the whole rows of a CSV file reach.
+/// The number of bytes up to the end of the last whole row of a CSV file.
 fn measure(file: &mut File) -> io::Result<Extent> {
     let mut extent = Extent::default();
     let mut buffer = vec![0; 1 << 16];

@@ -1,4 +1,4 @@
-//! What was drawn for a sample of MetaSchedule's space.
+//! The decisions of a sample of MetaSchedule's space.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -91,7 +91,7 @@ impl Field for JsonText {
     }
 
     fn read(&mut self, text: &str) -> Result<(), String> {
-        // The same text was checked when it came.
+        // An equal text needs no second check.
         if text != self.0 {
             check(text)?;
             self.0.clear();

@@ -91,7 +91,7 @@ impl FromStr for LoopNest {
 }
 
 impl LoopNest {
-    /// Becomes the loops of a text.
+    /// Replaces the loops by those of a text.
     fn become_that_of(&mut self, text: &str) -> Result<(), String> {
         let mut count = 0;
         for entry in text.split(',') {

@@ -16,7 +16,7 @@ const SCALAR: &str = "scalar";
 pub struct Dims(pub Vec<u64>);
 
 impl Dims {
-    /// Becomes the extents of a text.
+    /// Replaces the extents by those of a text.
     fn become_that_of(&mut self, text: &str) -> Result<(), String> {
         self.0.clear();
         if text == SCALAR {
@@ -90,7 +90,7 @@ impl FromStr for Dims {
 pub struct Shapes(pub Vec<Dims>);
 
 impl Shapes {
-    /// Becomes the shapes of a text.
+    /// Replaces the shapes by those of a text.
     fn become_that_of(&mut self, text: &str) -> Result<(), String> {
         let mut count = 0;
         for one in text.split(';') {

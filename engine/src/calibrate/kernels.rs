@@ -35,7 +35,7 @@ pub(super) enum Kind {
 /// How often the loops of a kernel run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Times that the set is gone through.
+    /// Number of passes over the set.
     pub rounds: i64,
     /// Steps of a round. Each adds to every accumulator.
     pub steps: i64,
@@ -140,7 +140,7 @@ pub(super) fn kernel(
                         let sum = sums.load(from_ref(place))?;
                         let next = match kind {
                             Kind::Peak => {
-                                // Ones, which only the caller knows: the compiler has to multiply.
+                                // The factors are ones. The compiler does not know that, so it has to multiply.
                                 let factor = data.load(from_ref(lane))?;
                                 sum.times(&factor)?
                                     .plus(&data.load(&[lane.plus(&lanes)?])?)?

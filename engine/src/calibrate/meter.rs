@@ -50,7 +50,7 @@ pub struct ProbeTimes {
 }
 
 impl From<ProbeTimes> for Rate {
-    /// Work over time: flop over nanoseconds are Gflop over seconds.
+    /// Flop per nanosecond equal Gflop per second.
     fn from(reading: ProbeTimes) -> Rate {
         let time = reading.time;
         Rate {
@@ -110,7 +110,7 @@ impl TvmMeter {
         if let Some(tensor) = self.data.as_ref().filter(enough) {
             return Ok(tensor.clone());
         }
-        // The old one goes first: there is room for one.
+        // Frees the old tensor first, because memory may have room for one only.
         self.data = None;
         let elements = i64::try_from(bytes / 4).unwrap_or(i64::MAX);
         let mut tensor = Tensor::zeros(Device::cpu(), &[elements], DType::Float32)?;

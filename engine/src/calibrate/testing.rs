@@ -1,4 +1,4 @@
-//! A made-up calibration, for tests of what keeps, shows and records one.
+//! A made-up calibration, for tests of code that stores or shows one.
 
 use std::collections::BTreeMap;
 

@@ -158,30 +158,39 @@ pub trait Session {
     fn compiler(&self) -> Arc<dyn KernelCompiler>;
     /// Its schedule templates for the target.
     fn templates(&self) -> Box<dyn Templates>;
-    /// Where arguments lie.
-    fn tensors(&self) -> tvm_bridge::Device;
+    /// Where arguments lie: in this machine's memory, unless the device has its own.
+    fn tensors(&self) -> tvm_bridge::Device {
+        tvm_bridge::Device::cpu()
+    }
 
-    /// Lets the threads that build kernels use the whole machine.
+    /// Lets the threads that build kernels use the whole machine, if this thread is bound to some processors.
     ///
     /// # Errors
     /// Fails if TVM does.
-    fn release(&self) -> tvm_bridge::Result<()>;
+    fn release(&self) -> tvm_bridge::Result<()> {
+        Ok(())
+    }
     /// Numbers of this machine's processors that kernels may run on, as the operating system counts them. Empty if they
     /// run elsewhere.
     fn processors(&self) -> &[usize] {
         &[]
     }
-    /// Sets the conditions of a measurement: threads, and conditions of the device's own.
+    /// Sets the conditions of a measurement: threads, and conditions of the device's own. Devices that take the conditions
+    /// with each measurement do nothing here.
     ///
     /// # Errors
     /// Fails if the device does not have these conditions.
-    fn prepare(&self, at: &Conditions) -> tvm_bridge::Result<()>;
+    fn prepare(&self, _at: &Conditions) -> tvm_bridge::Result<()> {
+        Ok(())
+    }
     /// Time of a fixed piece of work now, over its usual time under the conditions that were prepared, at least 1. It
-    /// shows interference on the device.
+    /// shows interference on the device. A simulated device is never disturbed.
     ///
     /// # Errors
     /// Fails if the work fails.
-    fn slowdown(&mut self) -> tvm_bridge::Result<f64>;
+    fn slowdown(&mut self) -> tvm_bridge::Result<f64> {
+        Ok(1.0)
+    }
     /// Waits a short while for a quiet moment, after a reading that was not quiet; the slowdown then. A device whose disturbances
     /// are not over in moments does not wait.
     ///

@@ -33,7 +33,7 @@ impl Root {
         (!text.is_empty()).then_some(text)
     }
 
-    /// A number that is all a file holds.
+    /// The number in a file that holds nothing else.
     pub(super) fn number<T: std::str::FromStr>(&self, relative: &str) -> Option<T> {
         self.line(relative)?.parse().ok()
     }

@@ -4,7 +4,7 @@ use opdata::contract::{Cpu, Memory, Virtualisation};
 
 use super::{Root, cgroup};
 
-/// By the processor's hypervisor bit, which every hypervisor of note sets.
+/// Reads the processor's hypervisor bit, which all common hypervisors set.
 pub(super) fn virtualisation(root: &Root, cpu: &Cpu) -> Virtualisation {
     if !cpu.has("hypervisor") {
         return Virtualisation::None;

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Minimum number of ticks of all cores together for a share: of 25, one tick is 4 %.
 const MIN_TICKS: u64 = 25;
 
-/// The beginning of a stretch of time.
+/// The beginning of an interval of time.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadMeter {
     begun: Option<CpuTimes>,
@@ -25,7 +25,7 @@ struct CpuTimes {
 }
 
 impl LoadMeter {
-    /// A stretch that begins now.
+    /// An interval that begins now.
     pub fn start() -> LoadMeter {
         LoadMeter {
             begun: CpuTimes::now(),

@@ -52,7 +52,7 @@ impl Tolerance {
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Largest absolute difference; infinite where one side alone is.
+    /// Largest absolute difference; infinite if only one of two values is infinite.
     #[serde(deserialize_with = "perhaps_infinite")]
     pub max_abs_error: f64,
     /// Largest difference relative to the reference's element, over elements that are not zero there.

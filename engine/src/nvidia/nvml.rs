@@ -224,7 +224,7 @@ impl<T: Telemetry> Throttling<T> {
 mod tests {
     use super::*;
 
-    /// Tells one state after the other.
+    /// Reports one state after the other.
     struct Scripted(Vec<State>);
 
     impl Telemetry for Scripted {

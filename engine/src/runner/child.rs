@@ -21,7 +21,7 @@ const SPIN_COUNT: (&str, &str) = ("TVM_THREAD_POOL_SPIN_COUNT", "20000");
 pub struct ChildLauncher {
     /// The program; it is run with the one argument `worker`.
     pub program: PathBuf,
-    /// File that collects what workers and TVM say on standard error.
+    /// File that collects the standard error of workers and TVM.
     pub log: PathBuf,
     /// Folder with the files that workers read.
     pub contents: PathBuf,

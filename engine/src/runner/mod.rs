@@ -138,7 +138,7 @@ pub struct RunnerOrder {
 
 /// Makes runners: what a run is given so that it need not know where its workers are.
 pub trait RunnerFactory {
-    /// A runner; its workers' talk is appended to the file `log`.
+    /// A runner whose workers append their standard error to the file `log`.
     fn runner(&self, order: RunnerOrder, log: &Path) -> Box<dyn Runner>;
 }
 

@@ -95,7 +95,7 @@ impl Supervisor {
         }
     }
 
-    /// Gives the present worker up.
+    /// Ends the present worker.
     fn discard(&mut self) {
         self.worker = None;
         self.held.clear();

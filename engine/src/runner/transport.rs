@@ -65,7 +65,7 @@ pub enum WorkerError {
     /// The worker has ended.
     #[error("{how}")]
     Ended {
-        /// How, and its last words.
+        /// How it ended, and the last line of its log.
         how: String,
     },
     /// The worker sent a line that is not a reply.

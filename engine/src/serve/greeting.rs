@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum bytes of a key with its options.
 const MOST_BYTES: usize = 1024;
 
-/// A client who said the right key.
+/// A client that sent the right key.
 #[derive(Debug)]
 pub(super) struct Client {
     pub stream: TcpStream,

@@ -78,7 +78,7 @@ pub(super) fn run(
     Ok(end)
 }
 
-/// The last line that a session's process has said.
+/// The last line that a session's process has written.
 fn last_words(talk: &mut File) -> String {
     /// Enough for a line.
     const END: u64 = 1024;

@@ -84,7 +84,7 @@ pub enum StatsError {
     /// A duration that is NaN, infinite or negative: the clock or the arithmetic is broken.
     #[error("{value} ns is not a duration: the clock or the kernel's timer returned nonsense")]
     NotADuration {
-        /// The number as it came.
+        /// The number that was refused.
         value: f64,
     },
     /// There are no samples to summarise.

@@ -191,7 +191,7 @@ impl Bench {
     }
 }
 
-/// Tells how long one step after the other took.
+/// Measures the duration of one step after the other.
 struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(compared(&near, by_bytes()), first);
         assert_eq!(compared(&reference, by_bytes()).max_abs_error, 0.0);
         assert!(!compared(&wrong, by_bytes()).agrees());
-        // Nothing is kept where outputs are at hand.
+        // Nothing is kept if the device has no comparison of its own.
         let mut right = None;
         check(&near, &reference, 1, &mut right, None).unwrap();
         assert!(right.is_none());

@@ -88,7 +88,7 @@ impl Rotation {
         self.sets.iter().map(|set| &*set.tensors)
     }
 
-    /// Number of the set for the next call, which is made.
+    /// The number of the set for the next call. Each later call gets the set after it.
     pub fn take_turn(&self) -> usize {
         self.calls.replace(self.calls.get() + 1) % self.sets.len()
     }
@@ -183,7 +183,7 @@ mod tests {
         // Outputs: 8 of inputs, then 8 with each of 4 calls. Weights: 8 of inputs, 4 copies of the outputs, 16 of weights.
         let copies = own.copies(reuse(64 * KIB, 40 * KIB));
         assert_eq!((copies.weights, copies.outputs), (16, 4));
-        // Where nothing else passes, calls repeat.
+        // Without traffic in between, all calls use the same set.
         let alone = own.copies(reuse(16 * KIB, 16 * KIB));
         assert_eq!((alone.weights, alone.outputs), (1, 1));
         let unknown = own.copies(Reuse::default());

@@ -184,7 +184,7 @@ impl LoadedModel {
         let runner = watched.machine.runner(&self.graph.entry)?;
         runner.run()?;
         let calls = Calls::watch(watched, &self.graph, session.marks()?);
-        // Where all runs count, nobody asks how quiet it was.
+        // If all runs count, the slowdown is not needed.
         let mut slowdown_now = || match counting {
             Counting::Quiet => session.slowdown(),
             Counting::All => Ok(1.0),

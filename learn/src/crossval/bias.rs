@@ -13,18 +13,18 @@ use crate::data::Dataset;
 
 /// The furthest that predictions are moved, log2: beyond it the model is wrong, not the noise.
 const LARGEST: f64 = 0.5;
-/// A kind with fewer samples is moved as all others are.
+/// A kind with fewer samples gets the correction of all kinds together.
 const KIND_SAMPLES: usize = 40;
 
 /// Logarithms of predictions and measurements, sorted once.
 #[derive(Debug, Clone)]
 pub struct GroupBias {
-    /// log2(measured ÷ predicted), weight (predicted ÷ measured), fold; by the first.
+    /// log2(measured ÷ predicted), weight (predicted ÷ measured), fold; sorted by the first.
     entries: Vec<(f64, f64, usize)>,
 }
 
 impl GroupBias {
-    /// From predictions, measurements and folds of the same samples.
+    /// Prepares predictions, measurements and folds of the same samples.
     pub fn new(predicted: &[f64], measured: &[f64], folds: &[usize]) -> Self {
         let mut entries: Vec<(f64, f64, usize)> = predicted
             .iter()
@@ -36,7 +36,7 @@ impl GroupBias {
         Self { entries }
     }
 
-    /// Samples, all or without one fold's.
+    /// Number of samples, with or without those of one fold.
     fn samples(&self, without: Option<usize>) -> usize {
         self.entries.iter().filter(|e| Some(e.2) != without).count()
     }
@@ -70,7 +70,7 @@ impl BiasCorrection {
     }
 }
 
-/// Finds correction again and again, each time without one fold.
+/// Finds the corrections of all folds, each time without one fold's samples.
 #[derive(Debug, Clone)]
 pub struct BiasEstimator {
     overall: GroupBias,
@@ -78,7 +78,7 @@ pub struct BiasEstimator {
 }
 
 impl BiasEstimator {
-    /// From predictions, measurements, folds and kinds of the same samples.
+    /// Prepares predictions, measurements, folds and kinds of the same samples.
     pub fn new(predicted: &[f64], measured: &[f64], folds: &[usize], kinds: &[&str]) -> Self {
         let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (place, kind) in kinds.iter().enumerate() {

@@ -18,7 +18,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// From predictions of held-out samples.
+    /// Calibrates on predictions of held-out samples.
     pub fn fit(dataset: &Dataset, out_of_fold: &OutOfFold) -> Self {
         let measured = out_of_fold.measured(dataset);
         let kinds = out_of_fold.kinds(dataset);

@@ -8,7 +8,7 @@
 use opdata::stats::weighted_quantile_of_sorted;
 use serde::{Deserialize, Serialize};
 
-/// Bins of disagreement at most.
+/// Maximum number of bins of disagreement.
 const BINS: usize = 6;
 /// Samples for each bin: the mean error of fewer is chance, and an interval scaled by it holds too little.
 const BIN_SAMPLES: usize = 20;
@@ -52,7 +52,7 @@ fn mean(values: impl Iterator<Item = (f64, f64)>) -> f64 {
     if weight > 0.0 { sum / weight } else { 0.0 }
 }
 
-/// The weight of each sample: one for its group, shared.
+/// The weight of each sample. The weights of a group sum to 1.
 fn weights(samples: &[CalibrationSample]) -> Vec<f64> {
     let groups = samples.iter().map(|h| h.group).max().map_or(0, |g| g + 1);
     let mut sizes = vec![0.0f64; groups];
@@ -100,7 +100,7 @@ impl Difficulty {
         } else {
             mean(bin.into_iter()).max(1e-4)
         });
-        // More disagreement never promises less error.
+        // The expected error must not fall as disagreement grows.
         for place in 1..sizes.len() {
             sizes[place] = f64::max(sizes[place], sizes[place - 1]);
         }

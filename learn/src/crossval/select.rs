@@ -24,9 +24,9 @@ use crate::watch::Watch;
 const WORKLOAD_PARTS: usize = 4;
 /// Folds of samples.
 const SAMPLE_PARTS: usize = 4;
-/// Samples that members are judged on at most.
+/// Maximum number of samples that members are judged on.
 const JUDGED: usize = 3000;
-/// With fewer samples or workloads, chance would choose.
+/// With fewer samples or workloads, the choice would be random.
 const LEAST_SAMPLES: usize = 60;
 /// See [`LEAST_SAMPLES`].
 const LEAST_WORKLOADS: usize = 6;
@@ -226,7 +226,7 @@ impl Judge<'_> {
         Ok((Mixture { members, weights }, predictions))
     }
 
-    /// The scopes that enough samples have, so that members can use them.
+    /// The feature scopes that enough samples have for members to use them.
     fn known(&self) -> Vec<Scope> {
         let having = |scope: Scope| {
             let samples = self.judged.iter().map(|&i| &self.dataset.samples[i]);

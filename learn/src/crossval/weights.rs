@@ -52,7 +52,7 @@ impl Predictions {
         found.into_iter().next().unwrap_or_default()
     }
 
-    /// Mixtures of some sizes (ascending) that are best for some samples.
+    /// The best mixtures of the given sizes (ascending) for some samples.
     fn grown(&self, errors: &[Vec<f64>], places: &[usize], sizes: &[usize]) -> Vec<Vec<f64>> {
         let mut counts = vec![0.0; errors.len()];
         counts.iter_mut().take(self.usual).for_each(|c| *c = 1.0);

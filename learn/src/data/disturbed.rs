@@ -19,7 +19,7 @@ pub(super) struct Disturbed {
 }
 
 impl Disturbed {
-    /// Counts a row, if it says how it was measured.
+    /// Counts a row that records its interference.
     pub(super) fn add(&mut self, row: &Row) {
         if let Some(disturbed) = row.interference().was_disturbed() {
             self.graded += 1;

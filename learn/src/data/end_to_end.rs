@@ -99,7 +99,7 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
     all
 }
 
-/// Whether something else ran while whole models did, where that is known.
+/// Finds whether other processes disturbed a whole model, where rows record it.
 #[derive(Debug, Default)]
 pub(super) struct Disturbances<'a>(HashMap<(&'a str, Option<&'a str>, u64), bool>);
 

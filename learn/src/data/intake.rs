@@ -198,7 +198,7 @@ impl<'a> Collected<'a> {
         self.times[place].add(row, time_ns, model_disturbed);
         self.parts.add(row, place);
         let sample = &mut self.samples[place];
-        // Counts may have come with a later measurement.
+        // A later measurement of the point may have counts where the first has none.
         if sample.counts.is_none() && row.counters.is_some() {
             sample.counts = counts(row);
             sample.point = point_of(row, &self.machines[sample.machine]);

@@ -95,7 +95,7 @@ impl RowSet {
             self.timed.extend(end_to_end::timed(path, &rows));
         }
         if self.rows.is_empty() {
-            // A million rows are a gigabyte or two, better not moved.
+            // Moves the list, because copying a million rows would take a gigabyte or two.
             self.rows = rows;
         } else {
             self.rows.extend(rows);

@@ -77,7 +77,7 @@ pub struct Fold {
     pub model: Option<String>,
     /// Indices of the training samples.
     pub train: Vec<usize>,
-    /// Positions of those held out.
+    /// Indices of the held-out samples.
     pub test: Vec<usize>,
 }
 

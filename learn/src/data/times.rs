@@ -58,7 +58,7 @@ impl Times {
         (self.measured.len() > 1).then(|| longest / shortest - 1.0)
     }
 
-    /// The measurements that the point's times are taken from.
+    /// Keeps the measurements that the point's time is computed from.
     fn of_use(mut self) -> Self {
         disturbed::keep_of_use(&mut self.measured, |m| m.disturbed);
         disturbed::keep_of_use(&mut self.inside, |inside| inside.disturbed);

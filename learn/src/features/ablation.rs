@@ -28,7 +28,7 @@ pub enum Estimate {
 }
 
 impl Estimate {
-    /// All of them, with the names of their modules.
+    /// All estimates, with the names of their modules.
     pub const ALL: [(Self, &'static str); 10] = [
         (Self::Cycles, "cycles"),
         (Self::Windows, "windows"),

@@ -47,9 +47,9 @@ enum Scheduled {
     Nothing,
     /// Work in sequence.
     Serial,
-    /// That, and the cycles of its nominal core.
+    /// The work in sequence, and the cycles of its nominal core.
     Steps,
-    /// The cycles that all its arithmetic takes.
+    /// The cycles of the schedule's whole arithmetic.
     Cycles,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Query<'a> {
     pub machine: &'a MachineFacts,
     /// Its time at the machine's calibrated rates, if these are known.
     pub best: Option<AtBest>,
-    /// How windows go through rows, where the operator has such.
+    /// How the operator's windows go through rows, if it has windows.
     pub windows: Option<&'a Vectors>,
 }
 

@@ -222,7 +222,7 @@ fn contraction(text: &str) -> Option<ContractionKnobs> {
         let tagged: Option<Tagged<'_>> = serde_json::from_str(text).ok();
         tagged.is_some_and(|tagged| tagged.template.as_deref() == Some(CONTRACTION))
     };
-    // Few texts are read twice to see whose knobs they are.
+    // Only texts that have the template's name, but not as the collector writes it, are parsed twice.
     let own = text.contains(WRITTEN) || text.contains(CONTRACTION) && named();
     own.then(|| serde_json::from_str(text).ok()).flatten()
 }
@@ -273,7 +273,7 @@ mod tests {
             assert_eq!(other.contraction(), None);
             assert_eq!(other.number("vector_length"), Some(16.0));
         }
-        // Knobs of this name on a GPU are others.
+        // The GPU's template of the same name has other knobs.
         let gpu = knobs(r#"{"template":"contraction","block_m":64}"#);
         assert_eq!(
             (gpu.contraction(), gpu.number("block_m")),

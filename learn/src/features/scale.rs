@@ -21,12 +21,12 @@ pub(super) fn divisor(extent: f64, most: u64) -> f32 {
     found.unwrap_or(1) as f32
 }
 
-/// How full lanes of `width` are when `extent` is spread over them.
+/// Share of lanes in use when `extent` values fill vectors of `width` lanes.
 pub(crate) fn fill(extent: f64, width: f64) -> f32 {
     (extent / ((extent / width).ceil() * width)) as f32
 }
 
-/// Pieces of `b` that cover `a`.
+/// Number of pieces of length `b` that cover `a`.
 pub(super) fn ceil_div(a: f64, b: f64) -> f64 {
     (a / b.max(1.0)).ceil()
 }

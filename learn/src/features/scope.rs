@@ -25,7 +25,7 @@ pub enum Scope {
     Foreign,
     /// Where it runs.
     Machine,
-    /// In what state the machine was.
+    /// The state of the machine during the measurement.
     State,
 }
 

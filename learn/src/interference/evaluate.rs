@@ -10,7 +10,7 @@ use super::sample::{Sample, samples};
 use super::trees::Trees;
 use crate::error::{Error, Result};
 
-/// Groups, or operators, that are held out at once.
+/// Number of folds. Each holds out some groups, or some operators.
 const FOLDS: usize = 10;
 /// Level of the intervals.
 const LEVEL: f64 = 0.9;
@@ -76,7 +76,7 @@ pub fn evaluate(rows: &[PairRow]) -> Result<Evaluation> {
     let operators: BTreeSet<&str> = samples.iter().map(|s| s.workloads[0].as_str()).collect();
     let folds = |names: &BTreeSet<&str>| -> Vec<BTreeSet<String>> {
         let mut order: Vec<&str> = names.iter().copied().collect();
-        // Hashes are in no order that means anything.
+        // Sorted by a hash, which gives a random but stable order.
         order.sort_by_key(|name| opdata::stable_hash(&[("fold", name)]));
         let many = FOLDS.min(order.len());
         let own = |fold| {
@@ -147,7 +147,7 @@ fn errors(
             Some(error(rate.max(sample.crowd), sample))
         })
         .collect();
-    // Intervals of a fold are made of the residuals of the others.
+    // The interval of a fold comes from the residuals of the other folds.
     let residual = |t: &Tested<'_>| (t.predicted / t.sample.slowdown).ln().abs();
     let (mut covered, mut widths) = (0.0, Vec::new());
     for fold in 0..folds.len() {

@@ -61,7 +61,7 @@ impl Neighbour {
         }
     }
 
-    /// With what is known of its workload beside a stream.
+    /// Adds the measured slowdowns of its workload beside a stream of copies.
     pub(super) fn with(mut self, probes: &Probes) -> Neighbour {
         if let Some([sensitivity, pressure]) = probes.get(&self.workload) {
             self.sensitivity = *sensitivity;

@@ -51,9 +51,9 @@ pub struct Weights {
 
 /// With fewer samples, each member is trained twice: chance then matters more, and trees are cheap.
 const FEW_SAMPLES: usize = 3000;
-/// Added to the seeds the second time.
+/// Added to the seeds of the second training.
 const SECOND_SEED: u64 = 1000;
-/// Samples that are asked what moves predictions.
+/// Number of samples whose feature contributions are computed.
 const ASKED: usize = 32;
 
 impl Ensemble {
@@ -204,7 +204,7 @@ pub fn mean_and_deviation(predictions: impl Iterator<Item = (f64, f64)> + Clone)
     (mean, (squares / count).sqrt())
 }
 
-/// Trains one member for each of some.
+/// Trains a member for each specification.
 fn each(
     specs: &[MemberSpec],
     parallel: Parallel,

@@ -59,7 +59,7 @@ pub struct MemberSpec {
     pub seed: u64,
 }
 
-/// Trees of a member that has to carry over to other workloads.
+/// Trees of a member that must generalise to other workloads.
 pub const TREES: Trees = Trees {
     rounds: 150,
     depth: 6,
@@ -334,12 +334,12 @@ impl Member {
         let points: Vec<&Point> = samples.iter().map(|(s, _)| &s.point).collect();
         let values = select(&points, &columns);
         let rates = match spec.base {
-            // The others take only the number of cores from them.
+            // The other estimates take only the number of cores from the rates.
             Base::Fitted | Base::Serial | Base::Steps => Some(*set.rates()),
             Base::Calibrated => Some(*set.rates_at_best()),
             Base::None | Base::Work => None,
         };
-        // Trees learn what machines have in common, not the speed of each.
+        // The estimate has each machine's speed, so trees learn only what machines share.
         let own = (spec.base == Base::Calibrated).then(|| set.rates_by_machine());
         let targets: Vec<f32> = samples
             .iter()

@@ -15,7 +15,7 @@
 //! | [`roofline`] | arithmetic and traffic against the best rates seen; the floor |
 //! | [`baseline`] | linear, ridge, lasso, nearest neighbours, forest, support vectors (smartcore) |
 //!
-//! All predict base-2 logarithms of ns.
+//! All models predict base-2 logarithms of nanoseconds.
 
 pub mod baseline;
 pub mod choice;

@@ -6,7 +6,7 @@
 
 use crate::data::split::shuffled;
 
-/// Samples that a member learns from at most.
+/// Maximum number of samples that a member learns from.
 const LEARNED: usize = 200_000;
 
 /// Indices of the training samples of a member among `count`: all, or a random part, ascending. Members of other seeds

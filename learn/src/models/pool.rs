@@ -1,4 +1,4 @@
-//! The members that are chosen from.
+//! The candidates for members of the ensemble.
 //!
 //! They differ in estimates, visible features (all, no sizes, neither sizes nor totals), objectives, and shallow and
 //! deep trees. Members that see emitted code or counts are added where some points have them, and count for these.

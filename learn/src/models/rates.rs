@@ -32,7 +32,7 @@ const UNITS: [f64; 20] = [
     2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 18.0, 20.0, 24.0, 32.0, 40.0, 48.0, 56.0, 64.0, 68.0, 80.0,
     96.0, 108.0, 120.0, 132.0,
 ];
-/// Samples that these are judged on at most.
+/// Maximum number of samples to judge them on.
 const JUDGED: usize = 6000;
 
 /// Minimum number of samples of a machine to fit its own rates to.
@@ -114,7 +114,7 @@ impl Rates {
     pub fn fit_times(timed: &[Timed<'_>]) -> Self {
         let step = timed.len().div_ceil(JUDGED).max(1);
         let some: Vec<Timed<'_>> = timed.iter().copied().step_by(step).collect();
-        // Where no point asks for their number, one says what all would.
+        // If no point has a number of units, one fit serves all.
         let asked = some.iter().any(|(point, ..)| point.bases.asks_for_units());
         let candidates = if asked { &UNITS[..] } else { &UNITS[..1] };
         let tried = candidates.iter().map(|&units| {
@@ -149,7 +149,7 @@ impl Rates {
             *sum += error;
             *count += 1.0;
         }
-        // A point alone counts by half of its error.
+        // A point without a group counts by half of its error.
         let common = |group: Option<_>| {
             let (sum, count) = sums[&group];
             group.map_or(0.0, |_| sum / (count + 1.0))
@@ -175,7 +175,7 @@ impl Rates {
 pub(super) fn sum<const N: usize>(rates: &[f64; N], parts: &[f64; N]) -> f64 {
     let pairs = rates.iter().zip(parts);
     let sum: f64 = pairs.map(|(rate, part)| rate * part).sum();
-    // Nothing takes less than a thousandth of a ns.
+    // The estimate is at least a thousandth of a nanosecond, so that it has a logarithm.
     sum.max(1e-3).log2()
 }
 

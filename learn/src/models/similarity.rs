@@ -12,7 +12,7 @@ use super::member::Member;
 use crate::error::Result;
 use crate::features::{FEATURES, Point};
 
-/// Pairs of points that tell the usual distance.
+/// Number of pairs of points to estimate the usual distance from.
 const PAIRS: usize = 4096;
 /// A feature with a smaller share of the total effect on predictions is left out.
 const LEAST_SHARE: f64 = 1e-4;
@@ -36,7 +36,7 @@ pub struct Similarity {
 pub struct Importance(pub(crate) Vec<f64>);
 
 impl Importance {
-    /// Asks the members at up to `asked` of the points, evenly spread.
+    /// Computes the members' contributions at up to `asked` points, evenly spread.
     ///
     /// # Errors
     /// Fails if XGBoost's library fails.
@@ -62,7 +62,7 @@ impl Importance {
 }
 
 impl Similarity {
-    /// Places points among each other.
+    /// Computes the distances between points.
     pub fn new(importance: &Importance, points: &[&Point]) -> Self {
         let mut columns: Vec<Vec<f32>> = Vec::new();
         for (column, &weight) in importance.0.iter().enumerate() {

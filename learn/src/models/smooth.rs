@@ -18,7 +18,7 @@ const CENTRES: usize = 160;
 const NOISE: f64 = 0.5;
 /// Deviations beyond this count by their size and no longer by its square, log2.
 const USUAL_DEVIATION: f64 = 0.3;
-/// The least that a point counts.
+/// Minimum weight of a point.
 const LEAST_WEIGHT: f64 = 0.05;
 /// Rounds of reweighting.
 const ROUNDS: usize = 3;
@@ -35,7 +35,7 @@ pub struct Smoother {
 }
 
 impl Smoother {
-    /// For the first `count` points that are placed among each other.
+    /// Prepares smoothing over the first `count` points.
     pub fn new(similarity: &Similarity, count: usize) -> Self {
         // Samples of a workload stand together, so even steps leave none out.
         let step = count.div_ceil(CENTRES).max(1);

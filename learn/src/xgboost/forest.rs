@@ -51,7 +51,7 @@ struct Scale {
 /// in which a row ends there. Below [`LEAVES`] it is the leaf of that number itself.
 #[derive(Debug, Clone, Copy)]
 struct Decision {
-    /// Twice the scale, and one more if a missing value goes right.
+    /// Twice the number of the scale, plus one if a missing value goes right.
     column: u16,
     rank: u8,
     left: u16,
@@ -291,7 +291,7 @@ fn rank_together(
     thresholds: &[f32],
     [below, above]: &mut [[u8; TOGETHER]; 2],
 ) {
-    // This many counts fit a processor's registers.
+    // Number of counts that fit a processor's registers.
     const COUNTED: usize = 16;
     let some = values
         .chunks_exact(COUNTED)
@@ -349,7 +349,7 @@ impl Scales {
         let place = thresholds.partition_point(|threshold| *threshold < split.threshold);
         let scale = first + place / MOST_THRESHOLDS;
         let column = u16::try_from(2 * scale + usize::from(split.missing_right)).ok()?;
-        // Whoever reaches this threshold reaches those before it.
+        // A value that reaches this threshold also reaches all smaller ones.
         Some((column, (place % MOST_THRESHOLDS + 1) as u8))
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Value {
     Object(Vec<(String, Value)>),
 }
 
-/// Deeper nesting is no model.
+/// Maximum nesting: no model file nests deeper.
 const DEEPEST: usize = 32;
 
 impl Value {

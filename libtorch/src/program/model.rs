@@ -13,7 +13,7 @@ pub struct Model {
     module: CModule,
     inputs: Vec<IValue>,
     device: Device,
-    /// Nothing that is run here is trained.
+    /// Gradients are off: no model is trained here.
     _no_grad: tch::NoGradGuard,
 }
 
@@ -59,7 +59,7 @@ impl Model {
     pub fn run(&self) -> anyhow::Result<IValue> {
         let result = self.module.forward_is(&self.inputs);
         if let Device::Cuda(place) = self.device {
-            // Kernels run on after the call that asks for them.
+            // Kernels still run after the call that started them has returned.
             Cuda::synchronize(place as i64);
         }
         result.map_err(first_line).context("the model does not run")

@@ -16,7 +16,7 @@ use crate::error::ImportError;
 const LARGEST: u64 = 4 << 30;
 /// Maximum silence of a server.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes between two words of progress.
+/// Bytes between two reports of progress.
 const STEP: u64 = 1 << 20;
 
 /// Fetches `url` to `path`. What arrives goes to `path.part`, and a later fetch asks for the rest of it.
@@ -111,7 +111,7 @@ fn open(part: &Path, append: bool) -> Result<File, ImportError> {
     options.open(part).map_err(|e| ImportError::io(part, e))
 }
 
-/// Copies the body; the bytes that are there afterwards.
+/// Copies the body, and returns the size of the file afterwards.
 fn copy(
     body: &mut impl Read,
     file: &mut File,

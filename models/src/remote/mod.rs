@@ -60,7 +60,7 @@ impl fmt::Display for Transfer {
     }
 }
 
-/// Told of each megabyte or so that arrives.
+/// Called for about every megabyte that arrives.
 pub type Watch<'a> = dyn FnMut(Transfer) + 'a;
 
 /// The record of a finished download.

@@ -1,4 +1,4 @@
-//! Archives of models, unpacked as if a stranger had made them.
+//! Unpacks archives of models without trusting their contents.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};

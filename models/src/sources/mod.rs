@@ -99,7 +99,7 @@ pub struct Context<'a> {
     pub registry: &'a registry::Registry,
     /// The cache of imports and downloads.
     pub cache: &'a Cache,
-    /// Told how far a download has come.
+    /// Called with the progress of a download.
     pub watch: &'a mut Watch<'a>,
 }
 
@@ -289,7 +289,7 @@ pub fn resolve(
     Ok(resolved)
 }
 
-/// Zero sizes, whatever the source.
+/// Refuses sizes of zero, whatever the source.
 fn check_numbers(request: &ImportRequest) -> Result<(), ImportError> {
     for (label, number) in [
         ("batch size", request.batch),

@@ -167,7 +167,7 @@ fn reading(folder: &Path, learned: &[Row]) -> anyhow::Result<Figures> {
 
 /// The same query over HTTP, ms.
 fn serving(folder: &Path, trained: &Trained) -> anyhow::Result<Figures> {
-    // The server wants a model of its own.
+    // The server reads its model from a file.
     let path = folder.join("speed.opm");
     file::save(trained, &path)?;
     let start = Instant::now();

@@ -23,7 +23,7 @@ use crate::correlate::Against;
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted. `oppredict serve` ends with 0 on Ctrl-C.";
 
-/// Predicts how long an operator takes on a target, explains why, and finds where a factor stops paying.
+/// Predict how long an operator or a model takes on a target, explain why, and find where a factor stops paying.
 #[derive(Debug, Parser)]
 #[command(name = "oppredict", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Args {
@@ -35,40 +35,41 @@ pub struct Args {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Says how good predictions are on data that the model has not seen.
+    /// Evaluate predictions on data that the model has not seen.
     Eval(EvalArgs),
-    /// Learns from datasets and writes a model file.
+    /// Learn from datasets and write a model file.
     Train(TrainArgs),
-    /// Time of one operator, at several numbers of threads and batch sizes.
+    /// Predict the time of one operator, at several numbers of threads and batch sizes.
     Query(QueryArgs),
-    /// Time of a whole model, operator by operator; or of every row of a dataset, as CSV.
+    /// Predict the time of a whole model, operator by operator; or of every row of a dataset, as CSV.
     Predict(PredictArgs),
-    /// Correlation of factors with time and with each other, with significance, by kind of operator.
+    /// Correlate factors with time and with each other, with significance, by kind of operator.
     Correlate(CorrelateArgs),
-    /// Where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
+    /// Find where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
     Turning(TurningArgs),
-    /// Carries a model over to a new machine by a few measurements there, and prints what that gains.
+    /// Adapt a model to a new machine by a few measurements there, and print the gain.
     Adapt(AdaptArgs),
-    /// Answers queries from a file of JSON lines with JSON lines, as `serve` answers them.
+    /// Answer queries from a file of JSON lines with JSON lines, as `serve` answers them.
     Batch(BatchArgs),
-    /// Measurements to make next: writes a plan for opcollect with the points that should reduce the error most in a
+    /// Suggest what to measure next: write a plan for opcollect with the points that should reduce the error most in a
     /// given time.
     Suggest(SuggestArgs),
-    /// Where to place the operators of one or several models that run side by side: Nash equilibrium, optimum, HEFT, greedy.
+    /// Place the operators of one or several models that run side by side on devices: Nash equilibrium, optimum, HEFT,
+    /// greedy.
     Place(PlaceArgs),
-    /// Schedule of models' operators that run at the same time: which ones, on how many threads, and the gain
-    /// (sequential, greedy, dynamic programming).
+    /// Schedule operators of models at the same time: which ones, on how many threads, and the gain (sequential, greedy,
+    /// dynamic programming).
     Schedule(ScheduleArgs),
-    /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
+    /// Answer queries over HTTP, with a page to ask and plot; end with Ctrl-C or SIGTERM.
     Serve(ServeArgs),
-    /// Lists the features that models see.
+    /// List the features that models see.
     Features,
-    /// Prints a completion script for a shell.
+    /// Print a completion script for a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Prints the manual page (roff; try `oppredict man | man -l -`).
+    /// Print the manual page (roff; try `oppredict man | man -l -`).
     Man,
 }
 
@@ -100,7 +101,7 @@ pub struct DevicesArgs {
 }
 
 impl DevicesArgs {
-    /// Adds the figures of `--devices` to the facts about the rows' machines.
+    /// Adds the device properties from `--devices` to the facts about the rows' machines.
     pub fn tell(&self, rows: &mut RowSet) -> anyhow::Result<()> {
         if let Some(file) = &self.devices {
             let devices = read_devices(file)?;

@@ -17,7 +17,7 @@ use crate::eval::{EvalOptions, Report, evaluate};
 use crate::render;
 use crate::transfer::machines::leave_one_machine_out;
 
-/// Lines of progress at most.
+/// Maximum number of lines of progress.
 const LINES: usize = 20;
 
 /// Evaluates and prints.

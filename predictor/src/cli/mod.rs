@@ -53,7 +53,7 @@ fn syntax(error: &clap::Error) -> Exit {
     }
 }
 
-/// How the program ends; what went wrong is said.
+/// Prints the error, if there is one, and returns the exit code.
 fn end_of(result: anyhow::Result<()>) -> Exit {
     match result {
         Ok(()) => Exit::Done,

@@ -51,7 +51,7 @@ pub fn numbers(text: &str) -> Result<Numbers, String> {
     Ok(Numbers(found))
 }
 
-/// The same, but for an empty list.
+/// Reads numbers as [`numbers`] does, but refuses an empty list.
 pub fn some_numbers(text: &str) -> Result<Numbers, String> {
     let found = numbers(text)?;
     if found.is_empty() {
@@ -66,7 +66,7 @@ pub fn whole(text: &str) -> Result<usize, String> {
         .map_err(|_| "give a whole number such as 20".to_owned())
 }
 
-/// The same, but for none.
+/// Reads a whole number above 0.
 pub fn some(text: &str) -> Result<NonZeroUsize, String> {
     text.parse()
         .map_err(|_| "give a whole number above 0 such as 20".to_owned())
@@ -115,7 +115,7 @@ pub fn against() -> impl TypedValueParser<Value = Against> {
     one_of(Against::ALL.map(|against| (against, against.name(), against.about())))
 }
 
-/// One of some values by its name; help says what each is.
+/// A parser for one of several named values. Help describes each value.
 fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
     values: [(T, &'static str, &'static str); N],
 ) -> impl TypedValueParser<Value = T> {

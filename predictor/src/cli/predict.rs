@@ -49,7 +49,7 @@ fn network(
     name: &str,
 ) -> anyhow::Result<()> {
     let machine = trained.machine(args.using.machine.as_deref())?;
-    // Before the import, which takes seconds.
+    // Checked before the import, which takes seconds.
     for &threads in args.threads.iter() {
         trained.check_threads(threads, machine)?;
     }
@@ -223,7 +223,7 @@ fn table(
     answer: impl Fn(&[Row], &mut String) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
     let mut out = Stream::stdout();
-    // A file that is not there has no header either.
+    // Printed with the first rows, so that nothing is printed if no file can be read.
     let mut header = Some(format!("{header}\n"));
     let mut print = |rows: &mut Vec<Row>| -> anyhow::Result<()> {
         let texts: Vec<String> = rows

@@ -43,7 +43,7 @@ impl SourceArgs {
         Ok(sources)
     }
 
-    /// All rows. What could not be imported is said on standard error.
+    /// Reads all rows. Reports records that could not be imported on standard error.
     pub fn read(&self) -> anyhow::Result<RowSet> {
         let rows = RowSet::read(&self.sources()?)?;
         tell_left_out(&rows.left_out);
@@ -74,7 +74,7 @@ impl SourceArgs {
     }
 }
 
-/// Says on standard error how many records were left out, and why.
+/// Reports on standard error how many records were left out, and why.
 pub fn tell_left_out(left_out: &BTreeMap<String, u64>) {
     for (reason, count) in left_out {
         say(&format!("{count} left out: {reason}"));

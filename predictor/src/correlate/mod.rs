@@ -1,4 +1,4 @@
-//! Which factors go with time, with what significance, and in which form.
+//! Finds the factors that correlate with time, their significance and the form of their effect.
 //!
 //! | module | for |
 //! | --- | --- |

@@ -221,7 +221,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// NaN where the sample does not have it.
+    /// The value, or NaN if the sample has none.
     fn value(&self, dataset: &Dataset, sample: usize, column: usize) -> f64 {
         let sample = &dataset.samples[sample];
         match sample.point.features.get(column) {

@@ -70,7 +70,7 @@ mod tests {
         let dataset = Dataset::new(&RowSet::from(rows), &Machines::Single).unwrap();
         let measured = dataset.targets();
         let times = measured.iter().zip(samples);
-        // Held out in another order than that of the dataset.
+        // The held-out samples are in another order than the dataset's.
         let held_out = OutOfFold {
             index: (0..samples.len()).rev().collect(),
             fold: vec![0; samples.len()],

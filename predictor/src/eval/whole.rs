@@ -145,7 +145,7 @@ type Import<'a> = (&'a str, Option<&'a str>);
 /// of the operators' intervals, log2.
 type Ratio = (f64, Option<f64>, [f64; 2]);
 
-/// Ratios of the same import in several runs count once.
+/// Ratios by number of threads and import. An import with several runs counts once.
 type Ratios<'a> = BTreeMap<u64, BTreeMap<Import<'a>, Vec<Ratio>>>;
 
 fn import(run: &ModelRun) -> Import<'_> {
@@ -291,7 +291,7 @@ impl WholeFactor {
     /// sum that was itself measured, 0 to 1.
     pub fn ends(&self, level: f64, measured: f64, parts: &[PartSpread]) -> Option<[f64; 2]> {
         let predicted = self.in_common(level)?;
-        // A sum of measured operators is seldom closer than this.
+        // Even a sum of measured operators differs from the whole by about this much.
         let exact = self
             .measured_deviation
             .unwrap_or(predicted)
@@ -352,7 +352,7 @@ struct Run {
     drift: Option<f64>,
 }
 
-/// The runs that an import's time is taken from.
+/// Keeps the runs that an import's time is computed from.
 fn of_use<T>(mut runs: Vec<T>, drift: impl Fn(&T) -> Option<f64>) -> Vec<T> {
     disturbed::keep_of_use(&mut runs, |run| drift(run).map(is_disturbed));
     runs

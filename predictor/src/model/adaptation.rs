@@ -31,7 +31,7 @@ pub const WAYS: usize = 6;
 /// Place of the prediction of a model of the measurements alone.
 pub const ALONE: usize = WAYS - 1;
 
-/// The first of them, which need no more than a few measurements.
+/// Number of the first ways, which need only a few measurements.
 pub const SIMPLE: usize = 3;
 
 /// The weight of each prediction: not negative, sum one.
@@ -60,9 +60,9 @@ pub struct Alike {
 /// Predictions of the old model for some points, log2 ns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Old {
-    /// Of the points as they are.
+    /// Predictions for the points with the new machine's own properties.
     pub as_is: Vec<f64>,
-    /// On the machines that the new one is like.
+    /// Predictions for the points on the machines that are most like the new one.
     pub alike: Vec<f64>,
 }
 

@@ -42,7 +42,7 @@ impl Correction {
         weighted_median(errors.iter().map(|e| (*e, (-e).exp2()))).unwrap_or(0.0)
     }
 
-    /// From points, their kinds and log2(measured ÷ predicted).
+    /// Fits the correction to points, their kinds and log2(measured ÷ predicted).
     pub fn fit(points: &[&Point], kinds: &[&str], errors: &[f64]) -> Self {
         let offset = Self::centre(errors);
         let intensities: Vec<f64> = points.iter().map(|p| intensity(p)).collect();

@@ -5,7 +5,7 @@ use oplearn::data::Dataset;
 use oplearn::features::{FEATURES, Point, Scope, squared_distance};
 use serde::{Deserialize, Serialize};
 
-/// Samples kept at most; of more, every n-th.
+/// Maximum number of samples that are kept. Of a larger set, every n-th is kept.
 const MOST: usize = 3000;
 
 /// Measured samples.
@@ -83,7 +83,7 @@ impl Neighbours {
         neighbours
     }
 
-    /// Values that there must be for the samples kept.
+    /// Number of values that the kept samples must have.
     pub(super) fn expected_values(&self) -> usize {
         self.columns.len() * self.samples.len()
     }

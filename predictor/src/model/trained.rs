@@ -29,11 +29,11 @@ use crate::model::Adaptation;
 use crate::model::known::Known;
 use crate::model::neighbours::Neighbours;
 
-/// Parts that workloads are held out in for calibration.
+/// Number of folds over workloads for calibration.
 const CALIBRATION_FOLDS: usize = 10;
 /// The same for many samples. Learning from a tenth more of them would gain little and take half of the training.
 const FEWER_FOLDS: usize = 5;
-/// From this many samples on they are many.
+/// Number of samples from which on [`FEWER_FOLDS`] is used.
 const MANY_SAMPLES: usize = 3000;
 /// Minimum number of kinds of operators to estimate how far a kind may lie from the others.
 const KINDS_TO_COMPARE: usize = 3;
@@ -78,7 +78,7 @@ pub enum New {
     Schedule,
     /// Its workload.
     Workload,
-    /// Its machine, with known rates.
+    /// Its machine is new, with known rates.
     Machine,
 }
 

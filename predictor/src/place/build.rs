@@ -69,7 +69,7 @@ impl Measured {
     }
 }
 
-/// Threads count on processors alone.
+/// The number of threads, or 1 on devices whose threads are not counted.
 fn threads(kind: DeviceKind, threads: u64) -> u64 {
     if kind == DeviceKind::CPU { threads } else { 1 }
 }

@@ -13,9 +13,9 @@ use good_lp::{
 
 use super::problem::{Placement, Problem};
 
-/// Branches between two looks at the clock.
+/// Number of branches between two readings of the clock.
 const LOOK: u64 = 4096;
-/// A bound this close to the best placement proves it: rounding.
+/// Relative difference that counts as rounding: a bound this close proves the placement.
 const EQUAL: f64 = 1e-12;
 
 /// The best placement that was found.
@@ -259,7 +259,7 @@ pub fn divided(problem: &Problem) -> (f64, Option<Placement>) {
                 largest.map(|(device, _)| device)
             };
             let placement: Option<Placement> = shares.iter().map(largest).collect();
-            // A solver's answer is exact to its tolerance.
+            // The solver's answer is accurate only to its tolerance.
             let cost = (1.0 - weight) * period + weight * energy * problem.ns_per_nj();
             (
                 cost * (1.0 - 1e-6),

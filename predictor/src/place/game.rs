@@ -36,7 +36,7 @@ pub enum Ending {
     Equilibrium,
     /// These moves lead back to where they began.
     Cycle(Vec<Move>),
-    /// Neither, within the most moves.
+    /// Neither was found within the maximum number of moves.
     Unsettled,
 }
 

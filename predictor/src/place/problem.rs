@@ -59,7 +59,7 @@ pub struct Problem {
     pub devices: Vec<Device>,
     /// The jobs.
     pub jobs: Vec<Job>,
-    /// From each device (first index) to each.
+    /// The link from a device (first index) to another (second index).
     pub links: Vec<Vec<Link>>,
     /// The slowdown of each group, at least 1.
     pub slowdowns: Vec<f64>,

@@ -13,7 +13,7 @@ pub struct Slot {
     pub job: usize,
     /// Its device.
     pub device: usize,
-    /// When it begins, ns; its transfers come before.
+    /// Time at which it begins, ns, after its transfers.
     pub begin_ns: f64,
     /// When it ends, ns.
     pub end_ns: f64,
@@ -111,7 +111,7 @@ fn by_rank(problem: &Problem) -> Vec<usize> {
     order
 }
 
-/// The jobs placed in time before.
+/// The times of the jobs that were placed before.
 struct Times<'p> {
     problem: &'p Problem,
     slots: Vec<Option<Slot>>,

@@ -1,4 +1,4 @@
-//! One prediction with everything that tells how far to trust it.
+//! One prediction with its interval and other facts about its reliability.
 
 use opdata::Row;
 use opdata::stats::two_sided_quantile;
@@ -77,7 +77,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Puts the time at another place; the interval keeps its shape.
+    /// Moves the predicted time; the interval keeps its width relative to the time.
     pub(super) fn move_to(&mut self, time_ns: f64) {
         let factor = time_ns / self.time_ns;
         self.time_ns = time_ns;

@@ -10,9 +10,9 @@ use super::answer::Detail;
 use super::whatif::{Line, WhatIf};
 use crate::model::trained::Trained;
 
-/// Bytes of one query at most.
+/// Maximum size of one query, bytes.
 pub const MAX_QUERY_BYTES: usize = 64 << 10;
-/// Combinations of threads and batch sizes in one query at most.
+/// Maximum number of combinations of threads and batch sizes in one query.
 pub const MAX_LINES: usize = 256;
 
 /// The answer to one query.

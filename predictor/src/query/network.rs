@@ -101,7 +101,7 @@ fn shapes(row: &Row) -> String {
         .map(ToString::to_string)
         .collect();
     let window = row.kernel.as_ref().map(|k| format!(", window {k}"));
-    // Most windows have stride 1, which is left out.
+    // The description of an operator leaves out a stride of 1.
     let stride = row
         .stride
         .as_ref()

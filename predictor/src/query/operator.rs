@@ -26,7 +26,7 @@ pub struct OperatorQuery {
     pub channels: Option<u64>,
     /// Strides; 1 if empty.
     pub stride: Vec<u64>,
-    /// Padding on each side; what keeps the extent if missing.
+    /// Padding on each side. If missing: the padding that keeps the image's extent.
     pub padding: Option<Vec<u64>>,
     /// Groups.
     pub groups: u64,

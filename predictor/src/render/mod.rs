@@ -58,7 +58,7 @@ fn number(value: f64, digits: usize) -> Cell {
     decimal(value, digits).into()
 }
 
-/// That intervals of a level (percent) need more workloads than there are.
+/// The message that intervals of a level (percent) need more workloads.
 fn too_few(workloads: usize, level: f64, needed: usize) -> String {
     format!(
         "{} are too few for intervals of {} %, which need {needed}: they may hold less",

@@ -19,7 +19,7 @@ pub struct Facts<'a> {
     pub times: &'a Times,
     /// Origin of the slowdowns.
     pub interference: &'a str,
-    /// Number of the schedule that is taken.
+    /// Index of the chosen schedule.
     pub taken: usize,
     /// Whether the user named it.
     pub is_named: bool,

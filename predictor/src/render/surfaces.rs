@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::turning::SurfaceReport;
 use crate::turning::crease::{Estimate, TurnAt};
 
-/// Lines shown; JSON has all.
+/// Maximum number of lines in text; JSON has all.
 const MOST: usize = 20;
 
 /// A number with a suitable number of digits.

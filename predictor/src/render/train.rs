@@ -15,7 +15,7 @@ use crate::transfer::Gain;
 /// The default level of intervals, 0 to 1.
 const USUAL_LEVEL: f64 = 0.9;
 
-/// The results of a training, printed at the end of `train`.
+/// The results of training, as `train` prints them at its end.
 pub fn facts(facts: &Facts, out: &Path, style: Style) -> String {
     let mut text = format!(
         "{}: {} of {}, {}, {}\n\

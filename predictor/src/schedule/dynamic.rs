@@ -70,7 +70,7 @@ struct Block<'a> {
     half: u32,
 }
 
-/// How a state is reached best.
+/// The best stages that lead to a state.
 struct Reached {
     time_ns: f64,
     before: Set,

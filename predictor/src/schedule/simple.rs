@@ -20,7 +20,7 @@ pub fn greedy(problem: &Problem) -> Vec<Groups> {
     greedy_of(problem, 0..problem.calls.len())
 }
 
-/// The same of a range of calls; those before it are done.
+/// Greedy stages of a range of calls, after all calls before it.
 pub fn greedy_of(problem: &Problem, range: Range<usize>) -> Vec<Groups> {
     let mut done: Vec<bool> = (0..problem.calls.len())
         .map(|call| call < range.start)

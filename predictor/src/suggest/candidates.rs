@@ -28,7 +28,7 @@ pub struct Job {
     pub settings: BTreeMap<String, Value>,
     /// Batch and image sizes to import the model at.
     pub vary: BTreeMap<String, Value>,
-    /// How it times, if that is known.
+    /// Its timing policy, if it is known.
     pub timing: Option<Timing>,
     /// The weights of its points.
     pub objective: Objective,
@@ -48,7 +48,7 @@ pub enum Objective {
 pub struct Candidate {
     /// Position of its job.
     pub job: usize,
-    /// All that is known of it.
+    /// The facts about the point before it is measured.
     pub row: Row,
 }
 

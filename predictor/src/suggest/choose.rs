@@ -22,9 +22,9 @@ use crate::error::Result;
 
 /// Candidates looked at together.
 const BLOCK: usize = 2048;
-/// Measured points that a block is looked at against.
+/// Maximum number of measured points that a block is compared with.
 const KNOWN: usize = 1024;
-/// Measured points that are asked what moves predictions.
+/// Number of measured points whose feature contributions are computed.
 const ASKED: usize = 256;
 
 /// The candidates. All lists have the same length.
@@ -91,7 +91,7 @@ fn by_importance(
     let (mut seen, mut spent_ns) = (0, 0.0);
     for block in &blocks {
         seen += block.len();
-        // Later blocks get what earlier ones did not spend.
+        // A later block gets the time that earlier blocks did not spend.
         let share = seen as f64 / total;
         let own = Limits {
             budget_ns: limits.budget_ns * share - spent_ns,

@@ -8,13 +8,13 @@ use opdata::Row;
 use opdata::contract::costs::{AROUND_POINT_NS, BUILD_NS};
 use opdata::stats::median;
 
-/// Runs of a point where no row tells them.
+/// Number of runs of a point, if no row says it.
 const RUNS: f64 = 10.0;
 /// Rows of about the same time that are asked how long their samples took.
 const NEIGHBOURS: usize = 15;
-/// A pause between two rows beyond this was no work, ns.
+/// A longer pause between two rows does not count as work, ns.
 const LONGEST_AROUND_NS: f64 = 2e9;
-/// Fewer rows tell little about what happens around a point.
+/// Minimum number of rows to estimate the time around a point from.
 const LEAST_ROWS: usize = 10;
 
 /// Cost of one point.

@@ -32,7 +32,7 @@ use oplearn::features::{Point, point_of};
 use oplearn::models::Regressor;
 use oplearn::models::ensemble::Ensemble;
 
-/// Cores of a machine that does not say.
+/// Number of cores of a machine that does not record it.
 const CORES: u32 = 1;
 
 /// A suggestion.

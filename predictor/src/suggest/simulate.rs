@@ -115,7 +115,7 @@ pub fn simulate(
                     .iter()
                     .map(|&i| &dataset.samples[i].point)
                     .collect();
-                // Predicted costs may be too high, and the true ones are paid.
+                // Predicted costs may be too high, but the budget is charged with the true ones.
                 let limits = Limits {
                     budget_ns: 1.5 * budget_ns,
                     points: open.len(),

@@ -13,7 +13,7 @@ const LOOKED_AT: usize = 1000;
 /// Seed that chooses these.
 const SEED: u64 = 1;
 
-/// Positions of `count` points that stand for all of them.
+/// Indices of `count` points that represent all points.
 pub fn typical(points: &[&Point], count: usize) -> Vec<usize> {
     let mut pool = shuffled(points.len(), SEED);
     pool.truncate(LOOKED_AT.max(count));

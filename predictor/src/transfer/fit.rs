@@ -23,7 +23,7 @@ use crate::model::adaptation::{ALONE, Adaptation, Alike, Fresh, Old, SIMPLE, WAY
 /// The weight of errors of a model of the measurements alone in the cross-validation. In the end it learns from all
 /// measurements. It gains more by this than the corrections of the old model, which need few.
 const ALONE_ERRS_LESS: f64 = 0.8;
-/// Fewer measurements make no trees and no rates.
+/// Minimum number of measurements to fit trees or rates to.
 const LEAST: usize = 8;
 /// Number of folds of the measurements.
 const FOLDS: usize = 10;
@@ -111,7 +111,7 @@ impl<'a> Machine<'a> {
         self.old_by(&shares, places)
     }
 
-    /// The same, where the known machines count these shares.
+    /// The old model's predictions, with these weights of the known machines.
     fn old_by(&self, shares: &[f64], places: &[usize]) -> Old {
         let of = |all: &[f64]| places.iter().map(|&p| all[p]).collect();
         let known = self.known.iter().zip(shares);

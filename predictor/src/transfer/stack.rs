@@ -59,7 +59,7 @@ pub fn weights<const N: usize>(
     sum
 }
 
-/// Weights in which one prediction counts [`ALMOST_ALONE`], beside a mixture.
+/// Weights of a mixture in which one prediction has the weight [`ALMOST_ALONE`].
 fn almost_alone<const N: usize>(place: usize, mixture: [f64; N]) -> [f64; N] {
     let alone = only::<N>(place);
     std::array::from_fn(|own| ALMOST_ALONE * alone[own] + (1.0 - ALMOST_ALONE) * mixture[own])
@@ -140,7 +140,7 @@ mod tests {
     fn what_is_favoured_counts_almost_alone_where_it_is_best() {
         let measured: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
         let counts = vec![1.0; 40];
-        // The first two make up for each other; the second errs less.
+        // The errors of the first two cancel out. The second has the smaller ones.
         let predictions: Vec<[f64; 3]> = measured
             .iter()
             .map(|m| [m + 0.4, m - 0.3, m + 3.0])

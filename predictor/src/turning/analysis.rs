@@ -102,7 +102,7 @@ fn report(sweep: &Sweep, all: &[Sweep], options: Options) -> SweepReport {
         ratio: sweep.ratio(position),
         measurements,
     };
-    // An axis of logarithms has no powers of two to probe.
+    // Probes are powers of two, which an axis of logarithms does not have.
     let usable = probed >= 3 && !sweep.axis.starts_with("log2") && sweep.x[0] >= 1.0;
     SweepReport {
         name: sweep.name.clone(),

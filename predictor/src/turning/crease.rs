@@ -16,7 +16,7 @@ use super::linear::{least_squares, orthonormal};
 const RESAMPLES: u64 = 199;
 /// Level of the intervals.
 const LEVEL: f64 = 0.9;
-/// Fewer points are no surface.
+/// Minimum number of points of a surface.
 pub const LEAST_POINTS: usize = 12;
 /// Minimum number of points on each side of the line.
 const SIDE: usize = 3;
@@ -85,7 +85,7 @@ struct Smooth {
     v: Vec<f64>,
     range_u: (f64, f64),
     range_v: (f64, f64),
-    /// The terms that the points tell apart.
+    /// The terms that are linearly independent over the points.
     terms: Vec<fn(f64, f64) -> f64>,
     /// Their values at the points, made orthonormal.
     basis: Vec<Vec<f64>>,
@@ -387,7 +387,7 @@ mod tests {
         ] {
             assert_eq!(crease(&surface(3.0, time)), None, "{name}");
         }
-        // Noise alone, as large as can be.
+        // Noise alone must not show a line.
         for seed in 0..5 {
             let noise = shuffled(96, seed);
             let points: Vec<[f64; 3]> = surface(0.0, |_, _| 1.0)

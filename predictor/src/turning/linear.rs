@@ -66,7 +66,7 @@ mod tests {
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         assert!((dot(&basis[0], &basis[0]) - 1.0).abs() < 1e-12);
         assert!(dot(&basis[0], &basis[1]).abs() < 1e-12);
-        // A line is left nothing by the two.
+        // A line leaves no residual.
         let line = [5.0, 7.0, 9.0, 11.0];
         let explained: f64 = basis.iter().map(|b| dot(b, &line).powi(2)).sum();
         assert!((explained - dot(&line, &line)).abs() < 1e-9);

@@ -17,7 +17,7 @@ use super::crease::{Crease, LEAST_POINTS, crease};
 const LEAST_FIRST: usize = 4;
 /// Minimum number of values of the second.
 const LEAST_SECOND: usize = 3;
-/// Cells of a surface at most; of more, every n-th.
+/// Maximum number of cells of a surface. Of more, every n-th is kept.
 const MOST_CELLS: usize = 600;
 
 /// Times over two factors.
@@ -194,7 +194,7 @@ fn choices(row: &Row) -> Vec<(String, f64)> {
     all
 }
 
-/// The factors of a row that the model determines.
+/// The factors of a row that the model gives, rather than the schedule.
 fn given(row: &Row) -> Vec<(&'static str, f64)> {
     let work = row
         .flops

@@ -30,7 +30,7 @@ pub struct Line {
     pub value: String,
 }
 
-/// Where ratios are: within 1 / e^reach … e^reach.
+/// The range of ratios: 1 / e^reach to e^reach.
 struct Extent {
     reach: f64,
 }

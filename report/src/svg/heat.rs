@@ -10,7 +10,7 @@ const SHADES: [[f64; 3]; 5] = [
     [59.0, 82.0, 139.0],
     [68.0, 1.0, 84.0],
 ];
-/// More labels than this overlap.
+/// Maximum number of labels that do not overlap.
 const MOST_LABELS: usize = 14;
 /// Room for the scale at the right, pixels.
 const SCALE: f64 = 72.0;

@@ -7,7 +7,7 @@ use crate::html::escape;
 pub(super) const COLOURS: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 ];
-/// More points than this only make the file large.
+/// Maximum number of points: more would only make the file larger.
 const MOST_POINTS: usize = 5000;
 
 /// How a series is drawn.

@@ -55,7 +55,7 @@ impl TextHasher {
 
 impl std::hash::Hasher for TextHasher {
     fn finish(&self) -> u64 {
-        // Tables take the low bits, which the multiplication mixes worst.
+        // Hash tables use the low bits, which the multiplication mixes least.
         self.0.rotate_left(26)
     }
 
@@ -277,7 +277,7 @@ impl Writer {
                 event.uint(9, 4);
                 event.uint(11, track.id);
                 if value == 0.0 {
-                    // The same to a reader, in a third of the bytes.
+                    // A default that readers know as well, in a third of the bytes.
                     event.uint(30, 0);
                 } else {
                     event.double(44, value);

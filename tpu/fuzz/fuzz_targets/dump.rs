@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     let arch = 4 + first % 4;
     let bmodel = if first & 4 == 0 { "" } else { "bmodel\n" };
     std::fs::write(dir.path().join("global.profile"), format!("{bmodel}arch={arch}\n")).expect("a file");
-    // One file for a core and, where the chip has ports, one for a port.
+    // Writes one file for a core and, if the chip has ports, one for a port.
     let (core, port) = rest.split_at(rest.len() * usize::from(first >> 4) / 16);
     std::fs::write(dir.path().join("cdmlib0_0.profile"), if core.is_empty() { rest } else { core }).expect("a file");
     if arch >= 5 && arch <= 6 && !port.is_empty() {

@@ -10,7 +10,7 @@ use crate::profile::{CoreProfile, Profile};
 use crate::report::{Engine, Stream};
 use crate::view::Viewer;
 
-/// Clocks of two engines may be read so far apart, in ns.
+/// Maximum difference between the clocks of two engines, in ns.
 const SLACK_NS: i64 = 50;
 
 /// A command and the one it waited for, by their indices among the events of their engines.

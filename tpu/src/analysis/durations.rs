@@ -9,7 +9,7 @@ const PENDING: usize = 1 << 16;
 /// Durations in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Durations {
-    /// Each with the number of its occurrences, in order.
+    /// Durations in ascending order, each with its number of occurrences.
     counted: Vec<(i64, u64)>,
     pending: Vec<i64>,
 }
@@ -23,7 +23,7 @@ impl Durations {
         }
     }
 
-    /// Counts what was added: to be called before anything is asked.
+    /// Counts the added durations. Call it before any query.
     pub fn sort(&mut self) {
         self.pending.sort_unstable();
         let mut merged: Vec<(i64, u64)> = Vec::with_capacity(self.counted.len() + 16);

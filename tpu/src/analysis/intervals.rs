@@ -44,7 +44,7 @@ impl Intervals {
         Intervals(both)
     }
 
-    /// The moments of a span that are in none.
+    /// The parts of a span that no interval covers.
     pub fn gaps(&self, span: (i64, i64)) -> Vec<(i64, i64)> {
         let mut gaps = Vec::new();
         let mut at = span.0;

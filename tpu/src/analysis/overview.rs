@@ -47,7 +47,7 @@ pub struct WhatIf {
     pub what: &'static str,
     /// The shortest possible time then, in ns.
     pub total_ns: f64,
-    /// The measured total over that.
+    /// The measured total over that time.
     pub speedup: f64,
     /// Operations of the model over what the hardware could do in that time, where known.
     pub mac_utilisation: Option<f64>,
@@ -189,7 +189,7 @@ fn ladder(profile: &Profile, summary: &Summary, o: &Overview) -> Vec<WhatIf> {
     }
     let mut before = f64::INFINITY;
     let step = |(what, ns): (&'static str, f64)| {
-        // Each is a lower bound that keeps those before it.
+        // Each step keeps the savings of the steps before it, so its time is no longer.
         before = before.min(ns);
         WhatIf {
             what,
@@ -239,7 +239,7 @@ fn bounds(o: &Overview) -> String {
     text + "."
 }
 
-/// If the cores are not loaded alike.
+/// A finding about the slowest core, if the cores' loads differ.
 fn slowest_core(summary: &Summary) -> Option<String> {
     const UNEVEN: f64 = 0.1;
     let busy = |core: &CoreTotals| core.compute_share + core.move_share - core.overlap_share;

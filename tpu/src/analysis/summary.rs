@@ -80,7 +80,7 @@ pub struct EngineTotals {
     pub l2_read: Traffic,
     /// Writes of shared memory.
     pub l2_write: Traffic,
-    /// Bytes of transfers whose direction nothing tells.
+    /// Bytes of transfers with an unknown direction.
     pub unknown_direction_bytes: u64,
 }
 

@@ -56,7 +56,7 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
 /// A stream whose events are taken in order of their start.
 struct Merging<'a> {
     events: &'a [Event],
-    /// Their places by start, if they are not in order.
+    /// Indices of the events sorted by start, if the events are not in order.
     order: Option<Vec<u32>>,
     taken: usize,
 }

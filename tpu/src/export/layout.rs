@@ -60,7 +60,7 @@ fn own_columns(engine: Engine) -> &'static [&'static str] {
 fn keys(profile: &Profile, streams: &[(Stream, &[Event])]) -> Vec<&'static str> {
     let mut seen = HashSet::new();
     let mut keys = Vec::new();
-    // The keys depend on a few things only, so most events need no look.
+    // The keys depend on a few properties of an event, so most events are not read here.
     let mut shapes = HashSet::new();
     for &(stream, events) in streams {
         let Some(viewer) = Viewer::new(profile, stream) else {

@@ -26,7 +26,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// From the command line over `global.profile` over the chip.
+    /// Takes each clock from the command line, else from `global.profile`, else from the chip.
     pub fn new(spec: &ChipSpec, global: &GlobalProfile, options: &IngestOptions) -> Clocks {
         let tiu_dump = global.tiu_mhz.unwrap_or(spec.tiu_mhz);
         Clocks {

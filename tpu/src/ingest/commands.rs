@@ -47,7 +47,7 @@ impl Given {
         }
     }
 
-    /// Records whose command is not certain though there is one.
+    /// Number of records whose command is a guess.
     pub fn guessed(&self) -> usize {
         let guessed = |b: &&Bound| b.certainty == Certainty::Guessed;
         self.bound.iter().filter(guessed).count()
@@ -79,7 +79,7 @@ impl Given {
         self.bindings.first()?.whole_sections
     }
 
-    /// Makes what is certain a guess.
+    /// Turns all certain commands into guesses.
     pub fn doubt(&mut self) {
         doubt(&mut self.bound);
     }
@@ -236,7 +236,7 @@ impl Commands {
             (0, 0)
         };
         if (outside.0 + outside.1) as u64 > first.commands.max(FEW) {
-            // More than the commands that frame a program: it lost its commands.
+            // More records than a frame has: the program itself lost its commands.
             outside = (0, 0);
             first.misfit = true;
         }
@@ -319,7 +319,7 @@ fn drop_preamble(nodes: &mut Vec<Command>, length: usize, framing: Option<usize>
         nodes.drain(..length.min(nodes.len()));
         return;
     }
-    // One that was restored from its details may stand after the reset.
+    // A command that was restored from its details may be placed after the reset.
     let restored = nodes[section..]
         .iter()
         .take(length - section)
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(left(&[0, 0, 1, 2, 0], 1, None), [0, 1, 0]);
         assert_eq!(left(&[0, 1, 2, 3], 99, None), [2, 3]);
         assert_eq!(left(&[0], 99, None), [0; 0]);
-        // The others had theirs before the reset, this engine none.
+        // The other engines had commands before the reset. This engine had none.
         assert_eq!(left(&[0, 1, 0, 1], 99, Some(0)), [0, 1, 0, 1]);
         assert_eq!(left(&[0, 0, 1], 99, Some(1)), [0, 1]);
         assert_eq!(left(&[0, 1, 0, 1], 99, Some(2)), [0, 1]);

@@ -37,7 +37,7 @@ pub(super) struct ReadCore {
     pub total: [usize; 3],
     /// End of each engine's second preamble record in ns, the moment that other cores share.
     pub preamble_ns: [Option<f64>; 3],
-    /// That moment of the TIU in ns, whatever the chip calls it.
+    /// The synchronisation moment on the TIU's clock, in ns.
     pub sync_ns: Option<f64>,
     /// Ends of the SDMA records that anchor CDMA ports, in ns.
     pub port_anchor_ends_ns: Vec<i64>,
@@ -298,7 +298,7 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
             let first = records.first().map(|record| record.offset);
             let strays = trim_strays(spec.chip, records, stage.commands.last_section());
             let kept = records.first().filter(|r| Some(r.offset) == first);
-            // A ring that lapped has overwritten it.
+            // A ring that lapped has overwritten the preamble.
             stage.begins_with_stray = spec.preamble == Preamble::Strays
                 && !stage.lapped
                 && kept.is_some_and(|record| record.id > 0);

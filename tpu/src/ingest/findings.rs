@@ -85,7 +85,7 @@ pub(super) fn lose(
     }
 }
 
-/// Says what putting a core's records in order found.
+/// Reports the findings from ordering a core's records.
 pub(super) fn note_order(lapped: bool, counts: &StreamCounts, report: &mut Report) {
     let stream = counts.stream;
     for (kind, count, text) in [
@@ -159,7 +159,7 @@ pub(super) fn check_count(
     }
 }
 
-/// Leaves out records that cannot be; `text` says why.
+/// Leaves out impossible records; `text` gives the reason.
 pub(super) fn drop_impossible(
     records: &mut Vec<Record>,
     counts: &mut StreamCounts,
@@ -256,7 +256,7 @@ pub(super) fn note_gaps(
     }
 }
 
-/// Says what giving records their commands found.
+/// Reports the findings from matching records with commands.
 pub(super) fn note_binding(
     binding: &Binding,
     counts: &mut StreamCounts,

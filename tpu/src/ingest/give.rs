@@ -161,7 +161,7 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
     note_given(parts, stages, given, common);
 }
 
-/// Keeps what was found, and says it.
+/// Stores the result, and reports its findings.
 fn note_given(parts: &mut CoreParts, stages: &mut [Stage; 3], given: [Given; 3], common: &Common) {
     for (stage, given) in stages.iter_mut().zip(given) {
         let slot = stage.stream.engine.slot();

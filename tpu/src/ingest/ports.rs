@@ -148,7 +148,7 @@ pub(super) fn bind(
 }
 
 impl Surroundings<'_> {
-    /// Leaves out what cannot be, and says what reading the file found.
+    /// Leaves out impossible records, and reports the findings from reading the file.
     fn clean(&self, port: &mut PortFile, report: &mut Report) -> StreamCounts {
         let chip = self.global.chip;
         let stream = Stream {
@@ -195,7 +195,7 @@ impl Surroundings<'_> {
         if let Some((core, there)) = anchored {
             return ns(first.end) - there + core.shift_ns;
         }
-        // Unknown against the cores: begin where the cores begin.
+        // The offset to the cores' clock is unknown, so the port begins when the cores begin.
         let starts = self.cores.iter().flat_map(|core| {
             let lists = core.profile.events.iter();
             lists.filter_map(|list| Some(list.earliest_ns()? - core.shift_ns))

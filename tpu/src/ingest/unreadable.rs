@@ -12,7 +12,7 @@ const SHORTEST: u32 = 16;
 /// Between gaps this near each other there are only fragments of commands, which may look like commands by accident.
 const NEAR: usize = 5;
 
-/// Records that frame a program come in sections no longer than this.
+/// Maximum length of a section of records that frames a program.
 const FRAME: usize = 2;
 
 /// Descriptors with the number of unreadable ones that the records show, and numbered again; `lengths` are the possible
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(shown("..6..", 7), "??###??");
         assert_eq!(shown("..6.6..", 7), "..#.#..");
         assert_eq!(shown("..6.6..", 9), "??###?#??");
-        // Too few or too many: records are lost as well, or there were others.
+        // Too few or too many commands: records are lost as well, or commands of other programs ran.
         assert_eq!(shown("..6..", 4), "..#??");
         assert_eq!(shown("..2..", 9), "..#??");
     }

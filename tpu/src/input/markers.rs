@@ -139,7 +139,7 @@ impl Marks {
 
     fn fewer_than_most(&self) -> u64 {
         let mut kernels = self.kernels.clone();
-        // Resets after the last kernel are of none.
+        // Resets after the last kernel belong to no kernel.
         if self.open & !RESETS != 0 {
             kernels.push(self.open);
         }

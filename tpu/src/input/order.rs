@@ -122,7 +122,7 @@ mod tests {
     fn what_is_waited_for_is_there() {
         let fine = [waits(&[2, 5]), waits(&[1, 4])];
         assert_eq!(kinds(fine, [Some(4), Some(5)]), ([false; 2], vec![]));
-        // Unreadable bytes may hold any number of commands.
+        // Unreadable bytes may contain any number of commands.
         assert_eq!(kinds(fine, [None, None]), ([false; 2], vec![]));
         let short = kinds(fine, [Some(4), Some(3)]);
         assert_eq!(short, ([false, true], vec!["descriptors_lost"]));

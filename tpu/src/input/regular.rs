@@ -12,7 +12,7 @@ use crate::error::{Error, Result, io_at};
 /// Opens a file if it is a regular one.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     let failed = || io_at(path, "cannot read");
-    // Before it is opened: opening a FIFO waits already.
+    // Checked before the file is opened, because opening a FIFO blocks.
     if !std::fs::metadata(path).map_err(failed())?.is_file() {
         return Err(not_regular(path));
     }

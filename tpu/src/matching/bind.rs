@@ -70,13 +70,13 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Makes what is certain a guess.
+    /// Turns all certain commands into guesses.
     pub fn doubt(&mut self) {
         doubt(&mut self.bound);
     }
 }
 
-/// Makes what is certain a guess.
+/// Turns all certain commands into guesses.
 pub fn doubt(bound: &mut [Bound]) {
     for bound in bound {
         if bound.certainty == Certainty::Matched {

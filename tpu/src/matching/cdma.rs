@@ -61,7 +61,7 @@ pub fn settle(raw: &[RawRecord], preamble: usize) -> (Vec<Record>, Vec<(Record, 
         for record in launch.drain(..) {
             match out.last_mut() {
                 Some(last) if is_double(last, &record) => {
-                    // Of two records with one id the longer is the command's.
+                    // If two records have the same id, the longer one is the command's.
                     let mut other = record;
                     if record.end - record.start > last.end - last.start {
                         std::mem::swap(last, &mut other);

@@ -18,7 +18,7 @@ pub struct Stretch {
     pub end_ns: f64,
 }
 
-/// Clocks of two engines may be read so far apart, in ns.
+/// Maximum difference between the clocks of two engines, in ns.
 const SLACK_NS: f64 = 50.0;
 
 /// The stretches of one engine.

@@ -225,7 +225,7 @@ pub struct Viewer<'a> {
     size: usize,
 }
 
-/// Events between which memory of files is given back.
+/// Number of events after which the memory of mapped files is released.
 const AT_ONCE: usize = 1 << 18;
 
 impl<'a> Viewer<'a> {

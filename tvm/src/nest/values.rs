@@ -22,7 +22,7 @@ pub struct Integers(pub(super) Obj);
 #[derive(Debug, Clone)]
 pub struct Index(pub(super) Obj);
 
-/// Something that holds or does not.
+/// A condition: an expression of type bool.
 #[derive(Debug, Clone)]
 pub struct Condition(pub(super) Obj);
 
@@ -60,7 +60,7 @@ impl Buffer {
         )?))
     }
 
-    /// All of the buffer, as blocks say what they read and write.
+    /// The whole buffer as a region, as blocks declare their reads and writes.
     pub(super) fn whole(&self) -> Result<Obj> {
         let shape = elements(&field(&field(&self.0, "ty")?, "shape")?)?;
         let zero = index_constant(0)?;
@@ -227,7 +227,7 @@ fn buffer(name: &str, extents: &[i64], dtype: &Obj) -> Result<Obj> {
             &array(&extents)?,
             &nothing,
             &none(),
-            // Aligned to a cache line, which tensors are; at no offset.
+            // Tensors are aligned to a cache line, and have no offset.
             &int(64),
             &int(1),
             &none(),

@@ -64,7 +64,7 @@ pub fn serve(socket: RawFd, folder: &Path, answers: Vec<Answer>) -> Result<()> {
     }
     // The loader of libraries is called by name from the one kept above.
     for name in BY_ANY_PATH.iter().filter(|name| !name.ends_with(".so")) {
-        // A runtime without one of them has nothing to take away.
+        // A runtime without the function needs no removal.
         let _ = call("ffi.FunctionRemoveGlobal", &[&text(name)]);
     }
     call("rpc.ServerLoop", &[&int(socket.into())]).map(drop)

@@ -29,7 +29,7 @@ enum Code {
     PendingMatchKeys = 7,
 }
 
-/// Why a tracker did not do what was asked.
+/// Why a request to a tracker failed.
 #[derive(Debug, Error)]
 pub enum TrackerError {
     /// Nothing answers.

@@ -201,7 +201,7 @@ fn replace(name: &str, function: Option<Function>) -> Result<()> {
 fn builtins() -> Result<Vec<String>> {
     const LIST: &str = "ffi.FunctionListGlobalNamesFunctor";
     let names: Function = value(LIST, call(LIST, &[])?)?;
-    // Asked for a negative number it says how many there are.
+    // With a negative number, the function returns the number of names.
     let count: i64 = value(LIST, invoke(LIST, &names, &[&int(-1)])?)?;
     let mut builtins = Vec::new();
     for i in 0..count {

@@ -79,7 +79,7 @@ pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)
 
 fn plan(module: &IrModule) -> Result<Obj> {
     let planned = run_all(&PASSES, module.handle.clone())?;
-    // Shape checks that name the argument they are about.
+    // Adds shape checks whose errors name the argument.
     let lowered = run(
         &make("relax.transform.VMShapeLower", &[&boolean(true)])?,
         &planned,
@@ -99,7 +99,7 @@ impl Linked {
     ) -> Result<WatchedMachine> {
         let hook = Hook::default();
         let executable = call("relax.ExecBuilderGet", &[&self.builder])?;
-        // The machine says by name which one it lacks.
+        // If a kernel is missing, the machine's own error names it.
         let functions = self.symbols.iter().filter_map(|symbol| {
             let kernel = kernels.iter().find_map(|m| m.function(symbol).ok())?;
             Some((symbol.clone(), kernel.into_function()))

@@ -437,7 +437,7 @@ impl<'a> Lowering<'a> {
 }
 
 impl Rectangle {
-    /// The transfer of it between `sram` on the chip and `dram`.
+    /// The transfer of this rectangle between `sram` on the chip and `dram`.
     fn transfer(&self, memory: MemoryType, sram: u64, dram: u64) -> Result<Transfer, Invalid> {
         Ok(Transfer {
             sram: queue::field("an address on the chip", sram, 16)? as u16,

@@ -15,7 +15,7 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    /// One that moves accumulators alone.
+    /// A loop that advances only the accumulators.
     pub fn of(extent: u64, dst: u64) -> Loop {
         Loop {
             extent,
@@ -68,7 +68,7 @@ pub(super) struct Kernels {
     widths: Widths,
     /// Micro-ops that the chip holds.
     depth: usize,
-    /// Behind the last kernel on the chip.
+    /// Address after the last kernel on the chip.
     end: usize,
 }
 

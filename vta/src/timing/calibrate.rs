@@ -11,7 +11,7 @@ use crate::log::Tasks;
 use crate::lower::{Program, Tail, lower};
 use crate::profile::{Profile, Timing};
 
-/// Error at which a record begins to count less.
+/// Relative error from which on a record counts less.
 const SOFT: f64 = 0.02;
 /// Maximum number of steps of a fit.
 const STEPS: usize = 40;

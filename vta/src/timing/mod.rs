@@ -22,7 +22,7 @@ pub use stages::{Span, run};
 /// The result of a simulated run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Simulated {
-    /// All of it, nanoseconds: host and fabric.
+    /// Total time of host and fabric, nanoseconds.
     pub total_ns: f64,
     /// The host's part, nanoseconds.
     pub host_ns: f64,

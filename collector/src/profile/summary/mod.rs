@@ -248,7 +248,7 @@ fn lines_of_calls(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<Line> {
             let input = model.graph.inputs.get(argument.input?)?;
             (input.role == InputRole::Param).then_some(input)
         });
-        // The first of several that are as large.
+        // If several inputs are equally large, the first one counts.
         let largest = inputs
             .rev()
             .max_by_key(|input| input.shape.iter().product::<u64>());

@@ -20,7 +20,7 @@ impl Tuner for Droplet {
     ) -> anyhow::Result<Vec<Point>> {
         let best = history.best();
         let Some(best) = best.first() else {
-            // The default schedule lies outside the space, or failed: it starts anywhere.
+            // If the default schedule failed or lies outside the space, the descent starts at a random point.
             return super::random::Random.propose(history, shared, 1, random);
         };
         Ok(take_new(history, n, history.grid.neighbours(&best.point)))

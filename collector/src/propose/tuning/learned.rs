@@ -11,7 +11,7 @@ use oplearn::features::point::point_of;
 use oplearn::features::workload_name;
 use oplearn::xgboost::{Booster, Labels, Rows};
 
-/// Rows below which nothing is learnt.
+/// Minimum number of rows to train on.
 const LEAST: usize = 14;
 /// Rows by which the training set has to grow before it is trained on anew, as a share of it.
 const GROWTH: f64 = 0.15;
@@ -56,7 +56,7 @@ impl Learned {
         }
     }
 
-    /// Trains if there is enough that is new.
+    /// Trains the model if enough rows are new.
     ///
     /// # Errors
     /// Fails if XGBoost's library fails or is missing.

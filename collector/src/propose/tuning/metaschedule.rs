@@ -102,7 +102,7 @@ impl MetaSchedule {
         }
     }
 
-    /// Tells the search and the model what the batch before took.
+    /// Reports the times of the last batch to the search and the model.
     fn learn(&mut self, history: &History, seed: u64) -> anyhow::Result<()> {
         let Some(search) = &mut self.search else {
             return Ok(());

@@ -167,7 +167,7 @@ impl Task {
         Ok(proposed)
     }
 
-    /// Takes what became of a candidate under all conditions.
+    /// Takes the outcomes of a candidate under all conditions.
     pub fn observe(
         &mut self,
         point: Option<(Point, String)>,
@@ -237,7 +237,7 @@ impl Task {
         Some((own / default.unwrap_or(1e9)).ln())
     }
 
-    /// That nothing was built, and the commonest reason.
+    /// The message that no schedule was built, with the commonest reason.
     pub fn complaint(&self) -> Option<String> {
         let tried = self.history.trials.len();
         let failed: usize = self.failures.values().sum();

@@ -44,7 +44,7 @@ impl History {
         spec.is_some_and(|spec| !self.proposed.contains(&spec.key()))
     }
 
-    /// Notes that a schedule is proposed; false if it was before.
+    /// Records that a schedule is proposed. False if it was proposed before.
     pub fn note(&mut self, spec: &ScheduleSpec) -> bool {
         self.proposed.insert(spec.key())
     }

@@ -168,7 +168,7 @@ fn changes(comparison: &Comparison) -> Section {
     section
 }
 
-/// Names, or of many their number and the first ones.
+/// The names. If there are many: their number and the first ones.
 fn few(names: &[&str]) -> String {
     const FIRST: usize = 5;
     if names.len() <= 2 * FIRST {

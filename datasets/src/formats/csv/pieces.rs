@@ -39,13 +39,13 @@ pub(super) struct PieceReader<'a> {
     pub spare: &'a Spare,
 }
 
-/// Whoever takes the rows; those left in the list are gone afterwards.
+/// Takes the rows of a piece. Rows left in the list are dropped afterwards.
 pub(super) type Take<'a, E> = dyn FnMut(&mut Vec<Row>) -> Result<(), E> + Send + 'a;
 
 /// Why there are no more rows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop<E> {
-    /// The patient reader has to look.
+    /// The slower reader must read the piece.
     Odd,
     /// Whoever takes them failed.
     Taker(E),
@@ -88,7 +88,7 @@ fn put_back<T>(spare: &Mutex<Vec<T>>, used: T) {
 enum Start {
     /// There.
     At(u64),
-    /// Behind the first line end that lies there or later, most likely.
+    /// After the first line end at or after this byte. A quoted field may prove this wrong.
     Behind(u64),
 }
 

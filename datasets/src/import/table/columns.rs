@@ -41,7 +41,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Finds them in a header; what is wrong with it otherwise.
+    /// Finds the columns in a header, or describes the fault of the header.
     pub(super) fn of(header: &StringRecord) -> Result<Self, String> {
         let names: Vec<String> = header
             .iter()

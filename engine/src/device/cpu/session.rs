@@ -72,10 +72,6 @@ impl Session for CpuSession {
         Box::new(self.templates)
     }
 
-    fn tensors(&self) -> tvm_bridge::Device {
-        tvm_bridge::Device::cpu()
-    }
-
     fn release(&self) -> Result<()> {
         // Builders inherit this thread's processors.
         self.pool.release()

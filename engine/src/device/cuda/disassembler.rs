@@ -19,13 +19,13 @@ pub(super) type Counts = BTreeMap<String, u64>;
 const INSTRUCTION_BYTES: usize = 16;
 /// The lowest bits of an instruction, which select what it does and the form of its operands.
 const SELECTING_BITS: u16 = 0xfff;
-/// Fills code up after its last instruction.
+/// Opcode that pads a kernel's code after its last instruction.
 const FILLING: &str = "NOP";
 
 /// Counts the instructions of cubins for one architecture.
 #[derive(Debug)]
 pub(super) struct Disassembler {
-    /// NVIDIA's; without it nothing is counted.
+    /// NVIDIA's disassembler. Without it no instruction is counted.
     program: Option<PathBuf>,
     names: Mutex<Names>,
 }

@@ -135,7 +135,7 @@ impl EventTimer {
         self.runtime.between(self.begin, self.end)
     }
 
-    /// Ends the process if an error of CUDA's stays with it.
+    /// Ends the process if CUDA is in an error state that only a new process leaves.
     pub fn check(&mut self) {
         self.time(0, &mut || {});
     }
@@ -331,7 +331,7 @@ impl ReferenceKernel {
         let scratch = &mut self.scratch;
         let mut fill = || {
             timer.time(1, &mut || {
-                // A failure is the next event's to tell.
+                // If the fill fails, the next call of the runtime reports the error.
                 let _ = scratch.fill();
             })
         };

@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_millis(5);
 /// How often gates were closed, and opened again, in this process.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
 static OPENED: AtomicU64 = AtomicU64::new(0);
-/// Gates that opened because their time was up, since [`take_late`] was asked.
+/// Gates that opened because their time was up, since the last call of [`take_late`].
 static LATE: AtomicU64 = AtomicU64::new(0);
 
 /// Number of gates since the last call that opened before all their work was queued. The times of these samples include

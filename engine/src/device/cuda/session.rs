@@ -114,14 +114,6 @@ impl Session for CudaSession {
         GPU
     }
 
-    fn release(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn prepare(&self, _at: &Conditions) -> Result<()> {
-        Ok(())
-    }
-
     fn slowdown(&mut self) -> Result<f64> {
         let Some(gpu) = &mut self.gpu else {
             return Ok(1.0);

@@ -101,7 +101,7 @@ pub fn connect_once(
         }
         // A server closes a connection that greets it as a tracker.
         Err(TrackerError::Stranger { .. }) => {
-            // TVM's client believes whatever answers, so that is looked at first.
+            // TVM's client trusts any server that answers, so the greeting is checked first.
             rpc::greet(host, *port, key)?;
             connected(host, *port, key)
         }

@@ -1,4 +1,4 @@
-//! The scripted device in the worker: its clock, its counter, and a reference kernel that is never slowed down.
+//! The scripted device in the worker: its clock and its counter.
 
 use std::sync::Arc;
 
@@ -60,22 +60,6 @@ impl Session for ScriptedSession {
 
     fn templates(&self) -> Box<dyn Templates> {
         Box::new(GridTemplate)
-    }
-
-    fn tensors(&self) -> tvm_bridge::Device {
-        tvm_bridge::Device::cpu()
-    }
-
-    fn release(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn prepare(&self, _at: &Conditions) -> Result<()> {
-        Ok(())
-    }
-
-    fn slowdown(&mut self) -> Result<f64> {
-        Ok(1.0)
     }
 
     fn instruments(

@@ -492,7 +492,7 @@ pub(super) fn data_layout(
     }
 }
 
-/// The padding that a block does, the parameter that it reads, and that one's shape.
+/// Rows and columns of padding; the number and the shape of the parameter that is padded.
 type Padded = ([u64; 2], Option<usize>, Vec<i64>);
 
 /// The padding of the first block, if that alone precedes the product.

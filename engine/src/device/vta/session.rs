@@ -77,22 +77,6 @@ impl Session for VtaSession {
         Box::new(VtaTemplate::new(Arc::clone(&self.profile)))
     }
 
-    fn tensors(&self) -> tvm_bridge::Device {
-        tvm_bridge::Device::cpu()
-    }
-
-    fn release(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn prepare(&self, _at: &Conditions) -> Result<()> {
-        Ok(())
-    }
-
-    fn slowdown(&mut self) -> Result<f64> {
-        Ok(1.0)
-    }
-
     fn instruments(
         &mut self,
         _kernel: Kernel<'_>,

@@ -44,7 +44,7 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Without readings, after processes in which these were usual.
+    /// A baseline without readings of its own, but with the usual times of earlier processes.
     pub fn after(earlier: impl Iterator<Item = (usize, ReferenceTimes)>) -> Baseline {
         Baseline {
             readings: BTreeMap::new(),

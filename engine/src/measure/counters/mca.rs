@@ -173,7 +173,7 @@ fn analyse(tool: &Path, cpu: &str, block: &str) -> Result<Value, CounterError> {
         .spawn()
         .map_err(io)?;
     if let Some(mut input) = child.stdin.take() {
-        // One that refuses the processor ends without reading.
+        // llvm-mca ends without reading its input if it does not know the processor.
         let _ = input.write_all(block.as_bytes());
     }
     let output = child.wait_with_output().map_err(io)?;

@@ -68,7 +68,7 @@ impl Counter {
 }
 
 impl Counted {
-    /// Adds what was counted elsewhere.
+    /// Adds counts from another source.
     pub fn add(&mut self, other: &Counted) {
         self.counts.extend(other.counts.iter().cloned());
         if other.simulated_cpu.is_some() {
@@ -119,7 +119,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// A count of all the time.
+    /// A count over the whole interval.
     pub fn whole(value: f64) -> Reading {
         Reading::Counted {
             value,

@@ -13,9 +13,9 @@ use super::Watch;
 use crate::measure::counters::{CounterError, CounterSource, Opened, Reading};
 use crate::protocol::CallCounts;
 
-/// Runs that are counted, after one that is not kept.
+/// Number of runs that are counted, after one whose counts are dropped.
 const RUNS: usize = 10;
-/// Starts and stops with nothing between them.
+/// Number of readings of an empty interval: a start directly followed by a stop.
 const EMPTY: usize = 25;
 
 impl Watch<'_> {
@@ -107,7 +107,7 @@ impl Tally {
                 }
             }
         }
-        // One that says nothing of nothing has nothing taken off.
+        // If the reading of an empty interval is not finite, nothing is subtracted.
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         Tally {
             source,

@@ -93,7 +93,7 @@ impl Seen {
     /// Every tensor that a run allocates and uses.
     fn lives(&self) -> Vec<Life> {
         let mut lives: Vec<Life> = Vec::new();
-        // Allocated and not used yet, and used: by where they lie.
+        // Tensors by their address: allocated but not used yet (bytes), and used (index in `lives`).
         let mut fresh: HashMap<usize, u64> = HashMap::new();
         let mut used: HashMap<usize, usize> = HashMap::new();
         for (index, call) in self.seen.iter().enumerate() {

@@ -175,7 +175,7 @@ impl SideBySide {
         let start = Arc::new(Barrier::new(calls.len()));
         let begin = Instant::now();
         let batches: Vec<Arc<Mutex<Vec<Batch>>>> = calls.iter().map(|_| Arc::default()).collect();
-        // Everyone goes on until all have made their least number of batches.
+        // Every lane goes on until all lanes have run their minimum number of batches.
         let left = Arc::new(AtomicUsize::new(calls.len()));
         let jobs = calls
             .iter()

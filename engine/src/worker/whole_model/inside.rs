@@ -16,7 +16,7 @@ use crate::protocol::OperatorInModel;
 const LEAST_RUNS: usize = 11;
 /// Maximum number of runs: a model of a few microseconds could have tens of thousands in its time.
 const MOST_RUNS: usize = 200;
-/// This many of them count, if fewer were quiet.
+/// Number of runs that count if fewer than this were quiet.
 const LEAST_QUIET: usize = 5;
 
 /// A run whose calls were timed.

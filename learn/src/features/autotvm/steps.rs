@@ -141,14 +141,14 @@ mod tests {
                 "{processor}: {found}"
             );
         }
-        // 4 tiles of 8 for 28 outputs, as for 32: 9 loads.
+        // 28 outputs take 4 tiles of 8, as 32 outputs do: 9 loads.
         let partial = 4.0 * (16.0 * 4.5 + FINISH * 8.0 + TILE);
         assert!((conv(8, 8, "haswell") - partial).abs() < 1e-6);
     }
 
     #[test]
     fn vectors_of_an_odd_length_are_taken_apart() {
-        // 12 lanes are 16; 48 are 64, and moved one by one.
+        // 12 lanes take as long as 16, and 48 as long as 64 that are moved one by one.
         assert_eq!(conv(12, 8, "znver4"), conv(16, 8, "znver4"));
         let apart = conv(48, 4, "znver4") - conv(64, 4, "znver4");
         assert!(

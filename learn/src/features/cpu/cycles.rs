@@ -17,7 +17,7 @@ const LATENCY: f64 = 4.0;
 const DECODED: f64 = 5.0;
 /// The shortest time for an instruction of arithmetic or a load: there are two units of each.
 const SHORTEST: f64 = 0.5;
-/// Lanes up to which a load takes no longer than that.
+/// Widest load, in lanes, that takes no longer than [`SHORTEST`].
 const NARROW_LANES: f64 = 8.0;
 /// Cycles for a load of more.
 const WIDE_LOAD: f64 = 0.75;
@@ -74,7 +74,7 @@ pub(in crate::features) struct Step {
 impl Step {
     /// Its cycles: those of its busiest part.
     pub(in crate::features) fn cycles(&self, core: Core) -> StepCycles {
-        // Beside the sums, a vector of each operand is held.
+        // Registers also hold one vector of each operand.
         let held = self.sums + self.side_by_side.min(2.0) + 1.0;
         let spilled = (held - f64::from(core.unit.registers)).max(0.0);
         let arithmetic = self.sums * (self.lanes / core.multiply_adds).max(SHORTEST);
@@ -250,7 +250,7 @@ mod tests {
             (step(8, 2, 8).arithmetic, step(4, 2, 8).arithmetic),
             (8.0, 8.0)
         );
-        // A vector four times as long as a register is four.
+        // A vector of four registers' length takes as long as four vectors.
         assert_eq!(step(64, 1, 7).all, step(16, 4, 7).all);
     }
 

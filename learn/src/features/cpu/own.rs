@@ -33,7 +33,7 @@ pub(super) fn tiled(o: &Operator, row: &Row, knobs: &Knobs) -> Option<CpuNest> {
         0 => o.depth,
         _ => loops(LoopKind::Reduction).map(inner).product(),
     };
-    // Without a number of pieces every tile may be one.
+    // Without a number of pieces, every tile may be a piece of its own.
     let parallel = knobs.parallel_extent.map_or(tiles, count);
     Some(CpuNest {
         task_work: nest.task_work * tiles / parallel,

@@ -62,7 +62,7 @@ fn describe_reduction(values: &mut Values, axes: &[&Loop], knobs: &ContractionKn
     let split = axes.iter().filter(|axis| inner(axis) as u64 != axis.extent);
     values.reduction_split = split.count() as f32;
     values.reduction_inner = axes.last().map_or(0.0, |axis| log(count(inner(axis))));
-    // Whole inner loops are unrolled while they fit.
+    // Whole inner loops are unrolled as long as they fit the limit.
     let mut unrolled = 1i64;
     for axis in axes.iter().rev() {
         let steps = inner(axis);

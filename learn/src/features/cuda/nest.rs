@@ -34,7 +34,7 @@ pub enum Template {
 pub struct Loading {
     /// Load slots of a thread, a staged step.
     pub slots: f64,
-    /// Ways of bank conflict when the tile is read.
+    /// Number of threads whose reads of the tile hit the same bank.
     pub conflict: f64,
     /// Contiguous elements in global memory.
     pub run: f64,

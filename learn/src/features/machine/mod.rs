@@ -83,7 +83,7 @@ pub(in crate::features) struct Core {
 }
 
 impl MachineFacts {
-    /// A machine that nothing is known of but its name.
+    /// A machine with only its name known.
     pub fn named(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -196,7 +196,7 @@ impl MachineFacts {
         let (low, high) = (below.or(above)?, above.or(below)?);
         let log = |n: u64| (n as f64).ln();
         let at = |of: fn(&Rates) -> Option<f64>| {
-            // At a calibrated number, and outside of all, one calibration decides.
+            // One calibration decides at a calibrated number of threads, and outside the calibrated range.
             if low.threads == high.threads {
                 return of(low);
             }

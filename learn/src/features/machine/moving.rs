@@ -110,7 +110,7 @@ mod tests {
         moving(&row, 50.0, 50.0);
         row.weight_reuse_bytes = Some(1 << 26);
         moving(&row, 10.0, 50.0);
-        // A repeated call finds them again.
+        // A repeated call finds the weights in the caches.
         row.cache_state = Some(CacheState::Hot);
         moving(&row, 50.0, 50.0);
         row.cache_state = Some(CacheState::Flushed);

@@ -175,7 +175,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// That of a row whose output has this many elements.
+    /// The traffic of a row whose output has this many elements.
     fn of_row(row: &Row, output_elements: f64) -> Self {
         let element = element_bytes(row.dtypes.as_deref());
         let output = row

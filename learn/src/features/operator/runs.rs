@@ -49,7 +49,7 @@ fn first(shapes: Option<&Shapes>) -> Option<&Dims> {
     shapes?.0.first()
 }
 
-/// Elements in the innermost axes that both have alike.
+/// Elements of the innermost axes that both tensors have in common.
 fn run(input: &Dims, output: &Dims) -> u64 {
     let pairs = input.0.iter().rev().zip(output.0.iter().rev());
     let alike = pairs.take_while(|(a, b)| a == b);

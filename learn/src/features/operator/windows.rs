@@ -13,9 +13,9 @@ use crate::features::list::Values;
 use crate::features::operator::{Class, Operator};
 use crate::features::scale::log;
 
-/// The data are read where they lie.
+/// The data are read in place.
 const IN_PLACE: f32 = 0.0;
-/// A copy is taken apart by the stride.
+/// The data are copied into one array for each phase of the stride.
 const COPIED: f32 = 1.0;
 /// The data are copied into a padding.
 const PADDED: f32 = 2.0;

@@ -215,7 +215,7 @@ impl SimpleSpec {
         Ok(())
     }
 
-    /// Sizes that contradict each other.
+    /// Refuses sizes that contradict each other.
     fn check(&self) -> Result<(), String> {
         let groups = self.number("groups").unwrap_or(1);
         for key in ["c", "o"] {

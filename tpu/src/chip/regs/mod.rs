@@ -51,7 +51,7 @@ pub struct Layout {
     /// Fields in order.
     pub fields: Vec<Field>,
     index: HashMap<&'static str, usize>,
-    /// Bits that mean anything, byte by byte.
+    /// Mask of the bits that belong to a field, byte by byte.
     used: Vec<u8>,
 }
 

@@ -52,9 +52,9 @@ struct Start {
     units: usize,
     /// Id of the other engine's command that it waits for.
     waits: u64,
-    /// Cost of its own oddities.
+    /// Cost of the irregularities in the command itself.
     own: u32,
-    /// Whether it sets bits that mean nothing.
+    /// Whether it sets bits that belong to no field.
     stray: bool,
     /// Whether it ends the chain.
     last: bool,

@@ -8,7 +8,7 @@ use crate::analysis::dependencies::dependencies;
 use crate::profile::{CoreProfile, Profile};
 use crate::report::Engine;
 
-/// Fields of an event: arrows that begin at it, and those that end there.
+/// Field numbers of an event: arrows that begin at the event, and arrows that end there.
 const BEGINS: u32 = 47;
 const ENDS: u32 = 48;
 

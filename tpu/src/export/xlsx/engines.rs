@@ -16,7 +16,7 @@ use crate::report::{Engine, Stream};
 use crate::view::fields::Value;
 use crate::view::{Memory, Role, View, Viewer, percent};
 
-/// Rows between which memory of files is given back.
+/// Number of rows after which the memory of mapped files is released.
 const AT_ONCE: usize = 1 << 18;
 
 /// Writes the sheets of an engine.

@@ -14,7 +14,7 @@ use crate::export::xlsx::style::{Style, widths};
 use crate::export::xlsx::{Written, header};
 use crate::profile::Profile;
 
-/// Gaps that are looked at for the longest.
+/// Number of gaps to list, the longest first.
 const GAPS: usize = 8;
 
 /// Writes the sheet.

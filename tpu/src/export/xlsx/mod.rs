@@ -59,7 +59,7 @@ pub fn write(profile: &Profile, summary: &Summary, path: &Path) -> Result<()> {
     book.save(path).map_err(failed)
 }
 
-/// What writing a cell gives.
+/// The result of writing a cell.
 type Written = std::result::Result<(), XlsxError>;
 
 /// Names in bold from a column on.

@@ -8,15 +8,15 @@ use crate::report::{Report, Severity};
 /// The results of pairing.
 #[derive(Default)]
 pub(super) struct Account {
-    /// Details that stood there twice.
+    /// Number of details that occur twice.
     pub doubled: u64,
-    /// Places where ids of details fell.
+    /// Number of places where the ids of details decrease.
     pub moved: u64,
     /// Number of nodes replaced by another.
     pub swapped: u64,
-    /// Nodes that say other things than their details.
+    /// Number of nodes that contradict their details.
     pub contrary: u64,
-    /// Whether too many do for it to be an accident.
+    /// Whether so large a share differs that it is no accident.
     pub habit: bool,
     /// Nodes whose details are lost.
     pub lost: u64,

@@ -44,7 +44,7 @@ impl<'a> Engines<'a> {
         engines
     }
 
-    /// This many records more that have no command of a node's engine.
+    /// Adds `records` to the number of records without a command, for a node's engine.
     pub fn count(&mut self, word: u32, records: i64) {
         if let Some(engine) = self.of(word) {
             self.short[engine.slot()] += records;

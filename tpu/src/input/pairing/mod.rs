@@ -113,7 +113,7 @@ fn in_order(mut details: Vec<Detail>) -> (Vec<Detail>, Order) {
 /// is like the node of its number.
 fn by_id(details: &[Detail], nodes: usize, numbered: bool) -> Option<Vec<Option<usize>>> {
     let (first, last) = (details.first()?.id, details.last()?.id);
-    // They begin at 0, or the first are lost.
+    // The ids begin at 0, unless the first details are lost.
     let all = numbered || last as usize + 1 == nodes;
     let base = if all { 0 } else { first };
     let span = if numbered {
@@ -138,7 +138,7 @@ struct Pairing<'a> {
     meanings: &'a [Meaning],
     /// The details in order; places where some are known to be missing are empty.
     slots: Vec<Option<usize>>,
-    /// Whether such places are known.
+    /// Whether all places of lost nodes are known.
     complete: bool,
 }
 
@@ -146,7 +146,7 @@ struct Pairing<'a> {
 struct Homeless {
     /// The node beside them, or the one that they stand before.
     node: usize,
-    /// Whether that node stands where theirs should.
+    /// Whether that node is at the place of theirs.
     beside: bool,
     detail: Option<usize>,
     /// Their node, once it is found.

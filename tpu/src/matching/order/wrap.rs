@@ -30,7 +30,7 @@ pub(super) fn unroll_ring(raw: &mut [RawRecord]) -> bool {
         return false;
     }
     let after = regressions(raw[pivot..].iter().chain(&raw[..pivot]).copied());
-    // Damaged records may leave a few.
+    // A few records may be out of order because they are damaged.
     if after > 8 || after * 4 > before {
         return false;
     }

@@ -17,7 +17,7 @@ pub(super) struct Embedding<'a> {
     pub base: u32,
 }
 
-/// Sections of each record: as early and as late as can be.
+/// The earliest and the latest possible section of each record.
 pub(super) struct Bounds {
     /// The earliest section of each record.
     pub earliest: Vec<u32>,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost: the truth lies between the bounds.
+        /// Whichever records are lost, the true section lies between the bounds.
         #[test]
         fn the_truth_lies_between(
             counts in prop::collection::vec(1..5u64, 1..12),

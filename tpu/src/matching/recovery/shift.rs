@@ -4,7 +4,7 @@
 pub(in crate::matching) struct Split {
     /// The first index that may be shifted.
     pub earliest: i64,
-    /// The first index that must be.
+    /// The first index that must be shifted.
     pub latest: i64,
     /// Records whose counters contradict their command then.
     pub clashes: usize,
@@ -18,7 +18,7 @@ pub(in crate::matching) fn split(
     shift: i64,
     clash: &dyn Fn(usize, i64) -> bool,
 ) -> Split {
-    // Contradictions from each record on, all shifted.
+    // Number of contradictions from each record on, if all records from there on are shifted.
     let mut behind = vec![0; places.len() + 1];
     for (k, &place) in places.iter().enumerate().rev() {
         behind[k] = behind[k + 1] + usize::from(clash(place, index(place) - shift));

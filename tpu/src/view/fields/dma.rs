@@ -180,7 +180,7 @@ fn element_type(dma: &DmaDetail, info: &mut FieldList) {
     }
 }
 
-/// The records of CDMA ports count none.
+/// Records of CDMA ports do not count stalls.
 fn stall_cycles(view: &View, dma: &DmaDetail) -> u64 {
     if view.stream.engine == Engine::Cdma {
         0

@@ -204,7 +204,7 @@ fn set(knobs: &mut Knobs, dimension: &Dimension, setting: &FactorValue) -> Resul
             PARALLEL_EXTENT => k.parallel_extent = number()?,
             _ => return Err(wrong()),
         },
-        // Nothing of them varies on its own.
+        // These templates have no knob that can vary alone.
         Knobs::Dot(_) | Knobs::Convolution(_) => return Err(wrong()),
         Knobs::Spatial(k) => match dimension.factor.name() {
             VECTOR_LENGTH => k.vector_length = number()?,
@@ -252,7 +252,7 @@ fn normalise(
                 "a padding is filled near its use in one order of the loops alone".to_owned(),
             );
         }
-        // The filling decides how many loops are around it.
+        // The place of the padding decides how many outer loops can be fused.
         knobs.fused_outer = base.fused_outer;
     }
     knobs.fused_outer = knobs.fused_outer.clamp(1, knobs.loop_order.len().max(1));
@@ -307,7 +307,7 @@ fn check(
         }
     }
     let unrolled = unrolled_operations(knobs, lanes);
-    // As many as the default schedule has are worth it.
+    // A tile may be as large as that of the default schedule.
     let most = MAX_UNROLLED.max(unrolled_operations(base, lanes));
     if unrolled > most {
         return Err(format!(

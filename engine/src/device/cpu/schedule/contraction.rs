@@ -40,7 +40,7 @@ pub(super) fn suggested(
         && let Some(axis) = tail::cropped_axis(&parts, &anchor.info)
         && axis.extent <= knobs.tile_of(&axis.name)
     {
-        // The only tile of a row would be full of conditions.
+        // With one tile a row, every iteration of the epilogue would test where the cropped axis ends.
         knobs.epilogue = Epilogue::Outer;
     }
     apply(s, &parts, &anchor, knobs, unit)

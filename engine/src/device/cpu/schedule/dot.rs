@@ -57,7 +57,7 @@ struct Axes {
 }
 
 impl DotBlocks {
-    /// Tells the blocks apart and writes the others into their readers.
+    /// Identifies the blocks, and inlines all others into their readers.
     fn of(s: &Schedule) -> Result<DotBlocks> {
         let mut blocks = Vec::new();
         for block in s.blocks()? {

@@ -256,7 +256,7 @@ fn factor(s: &Schedule, own: &[Loop], lanes: i64) -> Result<Option<Loop>> {
         return Ok(None);
     };
     let extent = s.extent(innermost)?;
-    // Half of the lanes at least are to be used twice.
+    // A row must fill one vector and at least half of a second one.
     if lanes < 2 || extent < lanes + lanes / 2 {
         return Ok(None);
     }

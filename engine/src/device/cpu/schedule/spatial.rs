@@ -194,7 +194,7 @@ impl Flat {
 /// An axis along which an operand is contiguous, but which is not the innermost loop. The innermost loop walks
 /// through that operand with a stride.
 fn transposed_axis(info: &BlockInfo) -> Option<usize> {
-    /// Shorter rows leave nothing to be used again.
+    /// In shorter rows, no cache line is used twice.
     const SHORTEST: i64 = 8;
     let last = info.iters.len().checked_sub(1)?;
     info.reads.iter().find_map(|read| {
@@ -217,7 +217,7 @@ fn piece(extent: i64) -> i64 {
 /// Number of neighbours along the innermost axis that come from different sources in turn, or from one. `None` if their
 /// runs do not divide the axis, or are too few to fill vectors.
 fn interleaved(info: &BlockInfo) -> Option<i64> {
-    /// Runs that make a vector of a width that is worth it.
+    /// Fewest runs of an axis: with fewer, vectors would be too short to pay.
     const FEWEST: i64 = 16;
     let last = info.iters.len().checked_sub(1)?;
     let extent = info.iters[last].extent;

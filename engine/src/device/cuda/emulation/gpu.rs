@@ -72,18 +72,6 @@ impl Session for EmulatedGpu {
         tvm_bridge::Device::first(tvm_bridge::DeviceKind::Cuda)
     }
 
-    fn release(&self) -> tvm_bridge::Result<()> {
-        Ok(())
-    }
-
-    fn prepare(&self, _at: &Conditions) -> tvm_bridge::Result<()> {
-        Ok(())
-    }
-
-    fn slowdown(&mut self) -> tvm_bridge::Result<f64> {
-        Ok(1.0)
-    }
-
     fn instruments(
         &mut self,
         _kernel: Kernel<'_>,

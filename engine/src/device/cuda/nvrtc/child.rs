@@ -41,7 +41,7 @@ pub(super) struct Greeting {
     pub version: (i32, i32),
 }
 
-/// Compiles what `input` asks for until it ends.
+/// Compiles the sources that `input` brings, until `input` ends.
 ///
 /// # Errors
 /// Fails if there is no NVRTC in the toolkit, or the parent cannot be understood or is gone.

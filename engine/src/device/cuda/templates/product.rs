@@ -71,7 +71,7 @@ impl Extents {
     }
 }
 
-/// Parts of a sum that are worth trying.
+/// Numbers of parts that a sum may be split into.
 pub(super) const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
 
 /// Checks that `parts` blocks of threads can share a sum over an outermost axis of `steps` steps.

@@ -109,7 +109,7 @@ fn refusal(api: &dyn Api, event: &str, code: Code) -> CounterError {
 /// events unknown. None where it did not, and for events of other components, which have three colons in their names.
 fn switched_off(api: &dyn Api, event: &str) -> Option<CounterError> {
     let reason = api.disabled(PROCESSOR).filter(|_| !event.contains(":::"))?;
-    // Its library of events knows the processors of its day.
+    // PAPI's table of events lists only processors that are older than its release.
     let next = match &reason {
         reason if reason.contains("paranoid") => permission(2),
         reason if reason.contains("libpfm") => {

@@ -24,7 +24,7 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// That of a component here, tried on the calling thread.
+    /// The scope of a component on this machine, tried on the calling thread.
     pub fn of(api: &dyn Api, component: i32) -> Result<Scope, Code> {
         let set = api.set(component)?;
         let attached = api.attach(set, this_thread());
