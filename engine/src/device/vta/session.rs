@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tvm_bridge::{Result, Target};
+use tvm_bridge::Target;
 use vtasim::Profile;
 
 use super::chip::Chip;
