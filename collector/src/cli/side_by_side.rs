@@ -10,8 +10,9 @@ use super::suggest::Suggest;
 use crate::plan::{Planned, parse::duration_ns};
 use crate::side_by_side::cotune::{CotuneRequest, Objective};
 use crate::side_by_side::graph::RunGraphRequest;
+use crate::side_by_side::groups::Mode;
 use crate::side_by_side::others;
-use crate::side_by_side::pairs::{Mode, PairsPlan};
+use crate::side_by_side::pairs::PairsPlan;
 
 /// `opcollect pairs`.
 #[derive(Debug, Args)]

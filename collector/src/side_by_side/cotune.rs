@@ -17,7 +17,7 @@ use opreport::{Misuse, units};
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::pairs::{Mode, check_splits, places, units as units_of, words};
+use super::groups::{Mode, check_splits, places, units as units_of, words};
 use super::{Loaded, others};
 use crate::plan::Planned;
 use crate::propose::Grid;

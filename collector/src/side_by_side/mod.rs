@@ -5,7 +5,9 @@
 
 pub mod cotune;
 pub mod graph;
+pub mod groups;
 pub mod pairs;
+mod rows;
 mod sample;
 
 use std::time::Duration;

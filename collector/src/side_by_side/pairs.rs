@@ -8,24 +8,19 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use opdata::contract::pairs::{
-    PAIRS_VERSION, PairRow, append_pairs, read_pairs, reopen_pairs, write_pairs,
-};
-use opdata::contract::{Calibration, CallRef, Level};
-use opdata::{Status, Timestamp, stable_hash};
-use opengine::env::shared_cache;
+use opdata::contract::CallRef;
+use opdata::contract::pairs::{PairRow, append_pairs, read_pairs, reopen_pairs, write_pairs};
 use opengine::protocol::{GroupMember, GroupSpec, GroupTimes};
-use opengine::stats::{Nanos, Samples};
 use opmodels::ImportRequest;
-use opmodels::graph::Operator;
 use opreport::Misuse;
 use serde::{Deserialize, Serialize};
 
 use super::Loaded;
+use super::groups::{Group, Mode, Unit, check_splits, features, groups, units};
+use super::rows::{Facts, failed, label, outcome};
 use super::sample::spread;
 use crate::plan::Plan;
-use crate::report::Ratio;
-use crate::run::{Session, quality};
+use crate::run::Session;
 
 /// The plan beside the rows.
 const PLAN_FILE: &str = "pairs.json";
@@ -53,26 +48,6 @@ pub struct PairsPlan {
     pub span_ns: u64,
 }
 
-/// Whose processors are whose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Each operator has processors of its own.
-    Partitioned,
-    /// All operators are on the same processors, and the system divides their time.
-    TimeSliced,
-}
-
-impl Mode {
-    /// Its name in rows.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Partitioned => "partitioned",
-            Mode::TimeSliced => "time_sliced",
-        }
-    }
-}
-
 /// The result of a run of pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairsReport {
@@ -84,22 +59,6 @@ pub struct PairsReport {
     pub possible: usize,
     /// Groups that were to be measured.
     pub wanted: usize,
-}
-
-/// An operator that represents its calls.
-pub(super) struct Unit<'a> {
-    pub model: usize,
-    pub call: usize,
-    pub operator: &'a Operator,
-}
-
-/// Some operators on some processors.
-#[derive(Clone)]
-struct Group {
-    units: Vec<usize>,
-    split: usize,
-    mode: Mode,
-    processors: Vec<Vec<usize>>,
 }
 
 /// Measures groups of operators, or goes on doing so.
@@ -118,7 +77,7 @@ pub fn measure(
     let mut loaded = Loaded::load(plan, &pairs.others, python, session)?;
     let models = loaded.models.clone();
     let units = units(&models, &loaded, &pairs.operators)?;
-    let all = groups(pairs, &units, &loaded.processors);
+    let all = groups(&pairs.splits, &pairs.modes, &units, &loaded.processors);
     let possible = all.len();
     let chosen = match pairs.sample {
         Some(most) if most < possible => {
@@ -139,7 +98,8 @@ pub fn measure(
     let done: BTreeSet<String> = rows.iter().map(|row| row.group_id.clone()).collect();
     let env_hash = loaded.environment.env_hash.clone();
     let facts = Facts {
-        pairs,
+        run_id: &plan.run_id,
+        splits: &pairs.splits,
         target: loaded.target.to_string(),
         calibration: session.calibrations.load(&env_hash).ok().flatten(),
         env_hash,
@@ -253,13 +213,14 @@ pub fn replay(
     let models = loaded.models.clone();
     let units = units(&models, &loaded, &pairs.operators)?;
     let facts = Facts {
-        pairs: &pairs,
+        run_id: &pairs.plan.run_id,
+        splits: &pairs.splits,
         target: loaded.target.to_string(),
         env_hash: before[0].env_hash.clone(),
         calibration: None,
         root: session.root.clone(),
     };
-    let found = groups(&pairs, &units, &loaded.processors)
+    let found = groups(&pairs.splits, &pairs.modes, &units, &loaded.processors)
         .into_iter()
         .map(|group| (facts.describe(&group, &units, &models), group))
         .find(|(described, _)| described[0].group_id == group_id);
@@ -271,129 +232,6 @@ pub fn replay(
         before,
         now: facts.with_times(described, &times),
     })
-}
-
-/// Refuses splits that need more processors than there are.
-pub(super) fn check_splits(splits: &[Vec<u32>], modes: &[Mode], cores: u32) -> anyhow::Result<()> {
-    for split in splits {
-        let needed = |mode: &Mode| match mode {
-            Mode::Partitioned => split.iter().sum(),
-            Mode::TimeSliced => split.iter().copied().max().unwrap_or(0),
-        };
-        if let Some(mode) = modes.iter().find(|mode| needed(mode) > cores) {
-            let next = match mode {
-                Mode::Partitioned => "give a smaller split, or --mode time-sliced",
-                Mode::TimeSliced => "give a smaller split",
-            };
-            return Err(Misuse(format!(
-                "--split {}: {} needs {} processors, and this process may use {cores}; {next}",
-                words(split),
-                mode.name(),
-                needed(mode),
-            ))
-            .into());
-        }
-    }
-    Ok(())
-}
-
-/// The distinct operators of the requested models.
-pub(super) fn units<'a>(
-    models: &'a [opmodels::Imported],
-    loaded: &Loaded,
-    wanted: &[String],
-) -> anyhow::Result<Vec<Unit<'a>>> {
-    let mut seen = BTreeSet::new();
-    let mut units = Vec::new();
-    for (model, (imported, calls)) in models.iter().zip(&loaded.calls).enumerate() {
-        for (call, made) in calls.iter().enumerate() {
-            let operator = imported.graph.operator(&made.symbol);
-            let operator = operator.context("a call of an unknown operator")?;
-            if made.has_kernel && seen.insert(operator.workload_hash()) {
-                units.push(Unit {
-                    model,
-                    call,
-                    operator,
-                });
-            }
-        }
-    }
-    let is = |unit: &Unit<'_>, name: &String| {
-        let operator = unit.operator;
-        [&operator.name, &operator.symbol].contains(&name) || operator.workload_hash() == *name
-    };
-    if let Some(unknown) = wanted
-        .iter()
-        .find(|name| !units.iter().any(|unit| is(unit, name)))
-    {
-        let mut names: Vec<&str> = units.iter().map(|u| u.operator.name.as_str()).collect();
-        names.dedup();
-        return Err(Misuse(format!(
-            "--ops {unknown}: the models have no such operator; they have {}",
-            names.join(", ")
-        ))
-        .into());
-    }
-    if !wanted.is_empty() {
-        units.retain(|unit| wanted.iter().any(|name| is(unit, name)));
-    }
-    Ok(units)
-}
-
-/// All groups: of equal threads without regard to order, else in every order.
-fn groups(pairs: &PairsPlan, units: &[Unit<'_>], processors: &[usize]) -> Vec<Group> {
-    let mut all = Vec::new();
-    for (split, threads) in pairs.splits.iter().enumerate() {
-        let is_even = threads.iter().all(|own| *own == threads[0]);
-        let mut tuples: Vec<Vec<usize>> = vec![Vec::new()];
-        for _ in threads {
-            let longer = tuples.iter().flat_map(|tuple| {
-                let from = if is_even {
-                    tuple.last().copied().unwrap_or(0)
-                } else {
-                    0
-                };
-                (from..units.len()).map(move |next| [&tuple[..], &[next]].concat())
-            });
-            tuples = longer.collect();
-        }
-        for &mode in &pairs.modes {
-            let places = places(threads, mode, processors);
-            all.extend(tuples.iter().map(|tuple| Group {
-                units: tuple.clone(),
-                split,
-                mode,
-                processors: places.clone(),
-            }));
-        }
-    }
-    all
-}
-
-/// The processors of each part of a split.
-pub(super) fn places(threads: &[u32], mode: Mode, processors: &[usize]) -> Vec<Vec<usize>> {
-    let mut next = 0;
-    let of = |&threads: &u32| {
-        let first = match mode {
-            Mode::Partitioned => next,
-            Mode::TimeSliced => 0,
-        };
-        next += threads as usize;
-        processors[first..first + threads as usize].to_vec()
-    };
-    threads.iter().map(of).collect()
-}
-
-/// Known properties that decide how the operators of a group disturb each other: bytes and arithmetic per byte of each.
-fn features(group: &Group, units: &[Unit<'_>]) -> Vec<f64> {
-    let mut all = vec![group.split as f64, group.mode as u8 as f64];
-    for &unit in &group.units {
-        let operator = units[unit].operator;
-        let bytes = (operator.bytes_read + operator.bytes_written).max(1) as f64;
-        let flops = (operator.flops + operator.flops_epilogue).max(1) as f64;
-        all.extend([bytes.ln(), (flops / bytes).ln()]);
-    }
-    all
 }
 
 /// Has the worker time a group.
@@ -415,180 +253,4 @@ fn time(
         span_ns: pairs.span_ns,
     };
     loaded.time(&pairs.plan, spec)
-}
-
-/// Facts that all rows of a run share.
-struct Facts<'a> {
-    pairs: &'a PairsPlan,
-    target: String,
-    env_hash: String,
-    calibration: Option<Calibration>,
-    root: opengine::env::Root,
-}
-
-impl Facts<'_> {
-    /// The rows of a group without times.
-    fn describe(
-        &self,
-        group: &Group,
-        units: &[Unit<'_>],
-        models: &[opmodels::Imported],
-    ) -> Vec<PairRow> {
-        let mut used: Vec<usize> = group.processors.concat();
-        used.sort_unstable();
-        used.dedup();
-        let shared = shared_cache(&self.root, &used);
-        let memory = self.memory_gbytes_per_s(used.len() as u32);
-        let split = words(&self.pairs.splits[group.split]);
-        let workloads: Vec<String> = group
-            .units
-            .iter()
-            .map(|&unit| units[unit].operator.workload_hash())
-            .collect();
-        let key = serde_json::json!([
-            workloads,
-            group.processors,
-            group.mode.name(),
-            self.target,
-            self.env_hash
-        ]);
-        let group_id = stable_hash(&[("group", &key.to_string())]);
-        let members = group.units.iter().zip(&group.processors).enumerate();
-        let row = |(member, (&unit, processors)): (usize, (&usize, &Vec<usize>))| {
-            let Unit {
-                model,
-                call,
-                operator,
-            } = units[unit];
-            let names: Vec<String> = processors.iter().map(ToString::to_string).collect();
-            PairRow {
-                pairs_version: PAIRS_VERSION,
-                run_id: self.pairs.plan.run_id.clone(),
-                group_id: group_id.clone(),
-                member: member as u64,
-                members: group.units.len() as u64,
-                mode: group.mode.name().to_owned(),
-                split: split.clone(),
-                threads: processors.len() as u64,
-                processors: names.join(","),
-                shared_cache: shared.clone(),
-                model: models[model].graph.model.clone(),
-                call: call as u64,
-                symbol: operator.symbol.clone(),
-                op_name: operator.name.clone(),
-                op_kind: operator.kind.name().to_owned(),
-                workload_hash: workloads[member].clone(),
-                target: self.target.clone(),
-                env_hash: self.env_hash.clone(),
-                flops: operator.flops + operator.flops_epilogue,
-                bytes_read: operator.bytes_read,
-                bytes_written: operator.bytes_written,
-                memory_gbytes_per_s: memory,
-                measured_at: Timestamp::now().to_string(),
-                ..PairRow::default()
-            }
-        };
-        members.map(row).collect()
-    }
-
-    /// The calibrated rate of reading from memory by some threads, or by the most that were calibrated below.
-    fn memory_gbytes_per_s(&self, threads: u32) -> Option<f64> {
-        let mut rates = self.calibration.as_ref()?.rates.iter();
-        let own = rates.rfind(|own| own.threads <= threads)?;
-        let read = own.read_gbytes_per_s.get(&Level::Memory)?;
-        Some(read.rate.best)
-    }
-
-    /// Rows with the times of their group.
-    fn with_times(&self, rows: Vec<PairRow>, times: &GroupTimes) -> Vec<PairRow> {
-        let median = |ns: &[f64]| opdata::stats::median(ns.iter().copied());
-        let gain: Option<f64> = times
-            .members
-            .iter()
-            .map(|own| Some(median(&own.all_threads_ns)? / median(&own.together_ns)?))
-            .sum();
-        let with = |(row, own): (PairRow, &opengine::protocol::MemberTimes)| {
-            let rounds = own.together_ns.iter().zip(&own.alone_ns);
-            let ratios: Vec<f64> = rounds.map(|(together, alone)| together / alone).collect();
-            let slowdown = Ratio::of(&ratios);
-            let mut samples = Samples::new();
-            ratios
-                .iter()
-                .filter_map(|ratio| Nanos::new(*ratio).ok())
-                .for_each(|ratio| samples.push(ratio));
-            let grade = samples.summary().ok().map(|s| quality(&s, times.slowdown));
-            PairRow {
-                status: Status::Measured.to_string(),
-                alone_ns: median(&own.alone_ns),
-                together_ns: median(&own.together_ns),
-                all_threads_ns: median(&own.all_threads_ns),
-                sensitivity: median(&own.beside_stream),
-                pressure: median(&own.of_stream),
-                slowdown: slowdown.map(|ratio| ratio.median),
-                slowdown_low: slowdown.map(|ratio| ratio.low),
-                slowdown_high: slowdown.map(|ratio| ratio.high),
-                throughput_gain: gain,
-                rounds: ratios.len() as u64,
-                reference_slowdown: Some(times.slowdown),
-                grade: grade.map(|grade| grade.as_str().to_owned()),
-                ..row
-            }
-        };
-        rows.into_iter().zip(&times.members).map(with).collect()
-    }
-}
-
-/// The rows of a group that was not measured.
-fn failed(rows: Vec<PairRow>, reason: &str) -> Vec<PairRow> {
-    let with = |row| PairRow {
-        status: Status::Crashed.to_string(),
-        reason: Some(reason.lines().next().unwrap_or_default().to_owned()),
-        ..row
-    };
-    rows.into_iter().map(with).collect()
-}
-
-fn label(rows: &[PairRow]) -> String {
-    let names: Vec<&str> = rows.iter().map(|row| row.op_name.as_str()).collect();
-    let (split, mode) = (&rows[0].split, &rows[0].mode);
-    format!("{} ({split}, {mode})", names.join(" | "))
-}
-
-fn outcome(rows: &[PairRow]) -> String {
-    match rows[0].throughput_gain {
-        Some(gain) => {
-            let slowdowns: Vec<String> = rows
-                .iter()
-                .filter_map(|row| Some(format!("×{:.3}", row.slowdown?)))
-                .collect();
-            format!(
-                "slowdown {}, throughput ×{gain:.3}",
-                slowdowns.join(" and ")
-            )
-        }
-        None => format!(
-            "{}: {}",
-            rows[0].status,
-            rows[0].reason.as_deref().unwrap_or_default()
-        ),
-    }
-}
-
-/// A split as it is written: `1+1`.
-pub(super) fn words(split: &[u32]) -> String {
-    let parts: Vec<String> = split.iter().map(ToString::to_string).collect();
-    parts.join("+")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_a_split_have_processors_of_their_own_or_the_same() {
-        let processors = [2, 3, 6, 7];
-        let of = |mode| places(&[1, 3], mode, &processors);
-        assert_eq!(of(Mode::Partitioned), [vec![2], vec![3, 6, 7]]);
-        assert_eq!(of(Mode::TimeSliced), [vec![2], vec![2, 3, 6]]);
-    }
 }
