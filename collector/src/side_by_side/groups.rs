@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Loaded;
 
-/// Whose processors are whose.
+/// How the operators of a group share processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {

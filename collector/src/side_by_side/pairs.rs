@@ -36,7 +36,7 @@ pub struct PairsPlan {
     pub others: Vec<ImportRequest>,
     /// Threads of each operator of a group.
     pub splits: Vec<Vec<u32>>,
-    /// Whose processors are whose.
+    /// How the operators of a group share processors.
     pub modes: Vec<Mode>,
     /// Operators to measure, by name, function or workload; all if empty.
     pub operators: Vec<String>,

@@ -184,13 +184,11 @@ pub trait Session {
         Ok(())
     }
     /// Time of a fixed piece of work now, over its usual time under the conditions that were prepared, at least 1. It
-    /// shows interference on the device. A simulated device is never disturbed.
+    /// shows interference on the device. There is no default, so that no device counts as quiet unless it says so.
     ///
     /// # Errors
     /// Fails if the work fails.
-    fn slowdown(&mut self) -> tvm_bridge::Result<f64> {
-        Ok(1.0)
-    }
+    fn slowdown(&mut self) -> tvm_bridge::Result<f64>;
     /// Waits a short while for a quiet moment, after a reading that was not quiet; the slowdown then. A device whose disturbances
     /// are not over in moments does not wait.
     ///

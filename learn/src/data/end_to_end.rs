@@ -99,7 +99,7 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
     all
 }
 
-/// Finds whether other processes disturbed a whole model, where rows record it.
+/// Whole models that were measured under interference or without it, by run, import and threads.
 #[derive(Debug, Default)]
 pub(super) struct Disturbances<'a>(HashMap<(&'a str, Option<&'a str>, u64), bool>);
 

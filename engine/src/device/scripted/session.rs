@@ -62,6 +62,10 @@ impl Session for ScriptedSession {
         Box::new(GridTemplate)
     }
 
+    fn slowdown(&mut self) -> Result<f64> {
+        Ok(1.0)
+    }
+
     fn instruments(
         &mut self,
         kernel: Kernel<'_>,

@@ -77,6 +77,10 @@ impl Session for TapeSession {
         Box::new(NoTemplates)
     }
 
+    fn slowdown(&mut self) -> Result<f64> {
+        Ok(1.0)
+    }
+
     fn instruments(
         &mut self,
         kernel: Kernel<'_>,

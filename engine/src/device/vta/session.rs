@@ -77,6 +77,10 @@ impl Session for VtaSession {
         Box::new(VtaTemplate::new(Arc::clone(&self.profile)))
     }
 
+    fn slowdown(&mut self) -> tvm_bridge::Result<f64> {
+        Ok(1.0)
+    }
+
     fn instruments(
         &mut self,
         _kernel: Kernel<'_>,

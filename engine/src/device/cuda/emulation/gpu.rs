@@ -72,6 +72,10 @@ impl Session for EmulatedGpu {
         tvm_bridge::Device::first(tvm_bridge::DeviceKind::Cuda)
     }
 
+    fn slowdown(&mut self) -> tvm_bridge::Result<f64> {
+        Ok(1.0)
+    }
+
     fn instruments(
         &mut self,
         _kernel: Kernel<'_>,
