@@ -26,10 +26,21 @@ def whole_row(extent: int) -> int:
     return vectors if vectors <= MOST_WASTE * extent else extent
 
 
-def leading(before: int, stride: int) -> int:
-    """Columns of padding to add in front. Padded columns are stored by their remainder modulo the stride, and copied in
-    groups of ``stride``; with these columns the image begins with a whole group."""
-    return -before % stride
+def whole_groups(before: int, padded: int, stride: int) -> tuple[int, int]:
+    """Columns of padding to add in front of rows and behind them. The rows have ``padded`` columns so far, and begin with
+    ``before`` columns of padding.
+
+    Padded columns are stored by their remainder modulo the stride, and copied in groups of ``stride``. With these columns
+    the image begins with a whole group, and the row ends with one.
+    """
+    first = -before % stride
+    return first, -(first + padded) % stride
+
+
+def window_at(position, window, options: dict, first: int) -> list:
+    """Indices of a window's element in data that have ``first`` columns in front besides the operator's own padding."""
+    at = [p * s + w * d for p, s, w, d in zip(position, options["strides"], window, options["dilation"])]
+    return [*at[:-1], at[-1] + first]
 
 
 def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> te.Tensor:
@@ -47,17 +58,16 @@ def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> 
     missing = (extents[-1] - 1) * strides[-1] + (kernel[-1] - 1) * dilation[-1] + 1 - padded_sizes[-1]
     first, missing = 0, max(0, missing)
     if missing or any(options["padding"]):
-        # Columns are split by the stride, the same number to each part.
-        first = leading(before[-1], strides[-1])
-        missing += -(first + padded_sizes[-1] + missing) % strides[-1]
+        first, last = whole_groups(before[-1], padded_sizes[-1] + missing, strides[-1])
+        missing += last
     padded = pad(data, [*before[:-1], before[-1] + first], [*after[:-1], after[-1] + missing])
     window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[spatial])]
 
     def body(axes):
         nn, ff, position = axes[0], axes[1], axes[2:]
         channel = ff if multiplier == 1 else tirx.indexdiv(ff, multiplier)
-        at = [p * s + w * d for p, s, w, d in zip(position, strides, window, dilation)]
-        return products(padded[(nn, channel, *at[:-1], at[-1] + first)], weight[(ff, 0, *window)], window)
+        at = window_at(position, window, options, first)
+        return products(padded[(nn, channel, *at)], weight[(ff, 0, *window)], window)
 
     shape = [data.shape[0], out_channels, *extents]
     sums = named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"depthwise_conv{spatial}d")
@@ -101,15 +111,14 @@ def slid(data: te.Tensor, kernel: list[int], options: dict, filling, combined: C
     after = [max(0, n - b - int(size)) for n, b, size in zip(needed, before, data.shape[2:])]
     first = 0
     if any(before) or any(after):
-        first = leading(before[-1], strides[-1])
+        first, last = whole_groups(before[-1], before[-1] + int(data.shape[-1]) + after[-1], strides[-1])
         before = [*before[:-1], before[-1] + first]
-        after[-1] += -(int(data.shape[-1]) + before[-1] + after[-1]) % strides[-1]
+        after[-1] += last
         data = topi.nn.pad(data, [0, 0, *before], [0, 0, *after], pad_value=filling, name="pad_temp")
     window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[len(kernel)])]
 
     def body(axes):
-        at = [p * s + w * d for p, s, w, d in zip(axes[2:], strides, window, dilation)]
-        return combined(data[(*axes[:2], *at[:-1], at[-1] + first)], axis=window)
+        return combined(data[(*axes[:2], *window_at(axes[2:], window, options, first))], axis=window)
 
     shape = [*data.shape[:2], *extents]
     return named_compute(shape, ["nn", "cc", *SPATIAL_NAMES[len(kernel)]], body, f"{name}{len(kernel)}d")
