@@ -17,36 +17,37 @@ BLOCKS = ("T_fast_exp", "T_fast_erf", "T_fast_tanh", "T_fast_sigmoid")
 """Blocks that are one function of each element, however many instructions it takes."""
 
 
-TANH_NUMERATOR = (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08)
-TANH_NUMERATOR += (1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03)
-TANH_DENOMINATOR = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
-"""tanh(x) is x times the quotient of these polynomials of x², for |x| up to 9 (`topi::fast_tanh` of TVM 0.27)."""
+SIGMOID_BOUND = 18.0
+SIGMOID_NUMERATOR = (1.28751949e-11, 7.99680145e-08, 5.44778232e-05, 8.35824791e-03, 2.49999977e-01)
+SIGMOID_DENOMINATOR = (3.00884890e-09, 5.11153665e-06, 1.61512341e-03, 1.16766234e-01, 1.0)
+"""sigmoid(x) is 1/2 plus x times the quotient of these polynomials of x², for |x| up to `SIGMOID_BOUND`.
+
+Least maximal error (9e-9), found by reweighted least squares over 9,000 points in double precision (2026-11-28).
+"""
 
 
 def sigmoid(data: te.Tensor) -> te.Tensor:
-    """1 / (1 + exp(-x)) as 1/2 + tanh(x / 2) / 2, with an absolute error of at most 2e-7.
+    """1 / (1 + exp(-x)) as a rational function, with an absolute error of at most 2e-7.
 
-    The two polynomials are computed side by side; in an exponential each step waits for the one before. A convolution
-    of 24 to 144 channels of 56x56 with SiLU takes 1.3 ms in place of 1.4 (AVX2, Zen 1, one thread, 2026-11-27).
+    The two polynomials are computed side by side; in an exponential each step waits for the one before. x * sigmoid(x)
+    takes 0.83 of the time of `topi::fast_tanh`'s polynomials, whose degrees are 6 and 3 (AVX2, Zen 1, 2026-11-28).
     """
 
-    def within(value: tirx.PrimExpr, low: float, high: float) -> tirx.PrimExpr:
-        return tirx.max(tirx.min(value, tirx.const(high, data.dtype)), tirx.const(low, data.dtype))
+    def constant(value: float) -> tirx.PrimExpr:
+        return tirx.const(value, data.dtype)
 
     def polynomial(coefficients: tuple[float, ...], square: tirx.PrimExpr) -> tirx.PrimExpr:
-        # Of x² in place of (x / 2)²: powers of two do not change the rounding.
-        degree = len(coefficients) - 1
-        scaled = [tirx.const(c / 4 ** (degree - place), data.dtype) for place, c in enumerate(coefficients)]
-        value = scaled[0]
-        for coefficient in scaled[1:]:
-            value = value * square + coefficient
+        value = constant(coefficients[0])
+        for coefficient in coefficients[1:]:
+            value = value * square + constant(coefficient)
         return value
 
     def curve(*index: tirx.Var) -> tirx.PrimExpr:
-        x = within(data(*index), -18.0, 18.0)
-        numerator = x * polynomial(tuple(c / 4 for c in TANH_NUMERATOR), x * x)
-        # Rounding may leave the range, which a logarithm or a root after it would not bear.
-        return within(numerator / polynomial(TANH_DENOMINATOR, x * x) + tirx.const(0.5, data.dtype), 0.0, 1.0)
+        x = data(*index)
+        # Beyond the bound the quotient stays the same, and the line through it leaves the range of the result.
+        square = tirx.min(x * x, constant(SIGMOID_BOUND**2))
+        value = polynomial(SIGMOID_NUMERATOR, square) / polynomial(SIGMOID_DENOMINATOR, square) * x + constant(0.5)
+        return tirx.max(tirx.min(value, constant(1.0)), constant(0.0))
 
     return te.compute(data.shape, curve, name="T_fast_sigmoid")
 
