@@ -6,7 +6,8 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=PATH");
-    // Beside each package that uses this file: a path that is not there would build the package again at every call of cargo.
+    // Several packages use this file, so the path must exist from each of them. Cargo rebuilds a package at every call if a path
+    // that its build script names is missing.
     println!("cargo:rerun-if-changed=../tvm/build.rs");
     match Command::new("tvm-ffi-config").arg("--libdir").output() {
         Ok(output) if output.status.success() => {
