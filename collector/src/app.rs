@@ -129,7 +129,8 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
     }
 }
 
-/// Serves a run, or runs one kernel in a simulator, or with a device's name in front compiles for a worker.
+/// Serves a run as its child process. With a further argument it runs one kernel in a simulator, or compiles for the worker
+/// of the named device.
 fn serve_parent(arguments: &[OsString]) -> anyhow::Result<()> {
     match arguments {
         [] => serve(

@@ -96,7 +96,7 @@ fn counts(counter: &str) -> bool {
     output.status.success()
 }
 
-/// Every row of a sweep has counts, and a replay counts what it is asked for, beside what the row has.
+/// Every row of a sweep has counts. A replay counts the requested events, and shows them beside those of the row.
 #[test]
 fn sweeps_and_replays_count_too() {
     if !counts("perf:task-clock") {

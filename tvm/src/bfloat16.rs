@@ -19,7 +19,8 @@ thread_local! {
     static KEPT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Registers what the passes ask: the compute capability of a target, and whether that one has bfloat16.
+/// Registers the functions that TVM's passes call: for the compute capability of a target, and for whether that one has
+/// bfloat16.
 ///
 /// # Errors
 /// Fails if something else has registered these functions.

@@ -47,7 +47,7 @@ impl Writer {
     /// Adds a function's schedule by its trace, with its time in nanoseconds.
     ///
     /// # Errors
-    /// Errors of the trace is not one of the function.
+    /// Fails if the trace is not one of the function.
     pub fn add(&self, function: &PrimFunc, trace: &Trace, time_ns: f64) -> Result<()> {
         // TVM looks a function up under this name.
         let named = function.with_symbol(ENTRY)?;

@@ -235,7 +235,7 @@ pub struct TuneTogetherArgs {
     /// Threads of each operator, as in 1+1; of several splits, the best is chosen
     #[arg(long, value_name = "N+N,…", value_delimiter = ',', default_value = "1+1", value_parser = split)]
     pub split: Vec<Split>,
-    /// Objective: most work in a time, or the shortest time of the longest operator
+    /// Objective: the highest throughput, or the lowest latency of the slowest operator
     #[arg(long, value_name = "OBJECTIVE", default_value = "throughput")]
     pub objective: ObjectiveName,
     /// Schedules drawn of each operator
@@ -258,7 +258,7 @@ pub struct TuneTogetherArgs {
 /// The names of objectives on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ObjectiveName {
-    /// Most work in a time.
+    /// The highest throughput.
     Throughput,
     /// The shortest time of the longest operator.
     Latency,

@@ -159,7 +159,7 @@ pub struct TpuDiffArgs {
     /// Key to pair by
     #[arg(long, value_name = "WHAT", default_value = "operator")]
     pub by: GroupingName,
-    /// Exit with 3 if another than the first takes longer by more than this, e.g. 3%
+    /// Exit with 3 if one of them takes longer than the first by more than this, e.g. 3%
     #[arg(long = "fail-above", value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
     /// How to read.
@@ -269,7 +269,7 @@ pub enum TpuRequest {
         filter: Filter,
         /// Length of the list.
         top: usize,
-        /// By how many percent another than the first may take longer.
+        /// By how many percent a dump may take longer than the first.
         fail_above: Option<f64>,
     },
     /// Record, then read.

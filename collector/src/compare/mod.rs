@@ -197,8 +197,8 @@ pub struct Change {
     pub drift_a: f64,
     /// Slowdown of the machine around these points on the second side.
     pub drift_b: f64,
-    /// Share of these points that were measured while other processes took more than [`BUSY_SHARE`](opdata::contract::interference::BUSY_SHARE) of the CPU time, on the
-    /// first side.
+    /// Share of these points, on the first side, during which other processes took more than
+    /// [`BUSY_SHARE`](opdata::contract::interference::BUSY_SHARE) of the CPU time.
     pub busy_a: f64,
     /// The same share on the second side.
     pub busy_b: f64,

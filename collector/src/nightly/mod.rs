@@ -160,8 +160,8 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     Ok(report)
 }
 
-/// Runs jobs one after the other, in the time that is left of the budget of the night that began then. The part of the progress that
-/// shows them stays open.
+/// Runs jobs one after the other, in the time that is left of a night's budget, counted from its begin. The part of the
+/// progress that shows them stays open.
 fn all_of(
     jobs: &[Job],
     plan: &NightlyPlan,

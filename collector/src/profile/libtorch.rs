@@ -124,10 +124,10 @@ pub fn profile(
     })
 }
 
-/// A program with the model, whose outputs were compared with those to expect.
+/// Starts the program, loads the model and compares its outputs with the expected ones.
 ///
 /// # Errors
-/// It does not load the model, or computes something else.
+/// Fails if the program cannot load the model, or computes something else.
 pub fn start(
     program: Program,
     deployed: &Deployed,

@@ -2,10 +2,9 @@
 //!
 //! Import, at every batch and image size of the sweep ([`variants`]), then the whole model ([`whole_model`]). Then the
 //! operators, as [`crate::propose`] proposes them ([`collect`]), their rows on disk ([`row`], [`ledger`]), and the
-//! [`RunReport`] ([`tally`]). The whole model comes before the operators, so that every row can say how long its
-//! operator takes inside the model. A run can end early ([`stop`]) and be taken up again ([`resume`]): what is done, it
-//! knows from its rows. Owns the order of things and the run's folder; measuring is the workers', statistics and
-//! rendering are elsewhere.
+//! [`RunReport`] ([`tally`]). The whole model comes before the operators, so that every row can say how long its operator
+//! takes inside the model. A run can end early ([`stop`]) and be resumed ([`resume`]): its rows show what is done. This
+//! module owns the order of the steps and the run's folder. Workers measure; statistics and rendering are elsewhere.
 
 mod collect;
 mod counts;

@@ -32,7 +32,8 @@ const ATTEMPTS: usize = 200;
 /// The objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objective {
-    /// Most work in a time: the sum over the operators of the time alone on all threads, over the time together.
+    /// The highest throughput: the sum over the operators of the time alone on all threads, divided by the time at the same
+    /// time.
     Throughput,
     /// The longest of the operators' times.
     Latency,
@@ -174,7 +175,7 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
     let merit = |ns: &[f64]| merit(request.objective, &work, ns);
     joints.sort_by(|a, b| merit(&b.predicted_ns).total_cmp(&merit(&a.predicted_ns)));
     joints.truncate(request.finalists);
-    // The choice is no worse than the operators' own best schedules, as far as this can be measured.
+    // The operators' own best schedules compete too, so the choice is measured to be no worse than they are.
     joints.push(apart.clone());
     let mut best: Option<(f64, &Joint)> = None;
     session.progress.begin("time together", joints.len() as u64);

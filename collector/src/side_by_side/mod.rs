@@ -189,10 +189,10 @@ impl Loaded {
         }
     }
 
-    /// Has the worker do something.
+    /// Passes an order to the worker.
     ///
     /// # Errors
-    /// It cannot, or was lost.
+    /// Fails if the worker cannot carry it out, or was lost.
     pub fn order(
         &mut self,
         order: SideBySideOrder,

@@ -1,8 +1,8 @@
 //! A schedule's template and knobs, as the column `schedule_knobs` holds them for the collector's own schedules:
 //! `{"template": "contraction", …}`. Rows of other tools have knobs of their own tool there.
 //!
-//! The format has no number of its own: it is that of the rows (`schema_version`). A knob that older rows lack has the
-//! value that it stood for then.
+//! The version of the format is that of the rows (`schema_version`). A knob that older rows lack has the value that was the
+//! only one at that time.
 
 use serde::{Deserialize, Serialize};
 

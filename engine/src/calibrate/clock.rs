@@ -1,17 +1,17 @@
-//! The clock of a core that works, by counting: additions that wait for each other take one cycle each.
+//! Measures the clock of a busy core: it times a chain of dependent additions, which take one cycle each.
 //!
-//! On bare metal the kernel reports the clock of the moment. In a virtual machine it reports that of the time-stamp
-//! counter, at which no core need run.
+//! On bare metal the kernel reports the current clock. In a virtual machine it reports the rate of the time-stamp counter
+//! instead, which can differ from the clock of every core.
 
 use std::time::{Duration, Instant};
 
-/// Additions in one run: a tenth of a millisecond at 4 GHz.
+/// Additions in one run, about a tenth of a millisecond at 4 GHz.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const ADDITIONS: u32 = 1 << 19;
 /// Time spent on counting: long enough for a core to have left its idle clock.
 const SPENT: Duration = Duration::from_millis(200);
 
-/// The clock in GHz, from the fastest of many runs; none on a processor whose additions are not known to take a cycle.
+/// The clock in GHz, from the fastest of many runs. `None` on a processor whose additions may take more than a cycle.
 pub fn clock_ghz() -> Option<f64> {
     let begin = Instant::now();
     let mut best = None;

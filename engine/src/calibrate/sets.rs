@@ -7,16 +7,17 @@ use opdata::contract::{Cache, Level};
 
 /// Minimum ratio of a set to the level above, so that it is read from its own level.
 const APART: u64 = 2;
-/// Maximum multiple of the second level in the third's set: half of a huge shared cache may be filled by other
-/// processes.
+/// Maximum size of the third level's set, as a multiple of the second level. Other processes may fill the rest of a huge
+/// shared cache.
 const FAR: u64 = 8;
-/// Multiples of all last-level caches that make main memory's set, so that little of it is left from round to round.
+/// Size of main memory's set, as a multiple of all last-level caches. Little of such a set is still cached in the next
+/// round.
 const BEYOND: u64 = 4;
 /// Main memory's set where no cache is known.
 const UNKNOWN_BYTES: u64 = 512 << 20;
-/// Share of the available memory that sets may take: 1 / this.
+/// Sets may take one part in this many of the available memory.
 const AVAILABLE_PART: u64 = 4;
-/// Maximum bytes of all sets together: sums of this number of ones are still exact in `float32`, lane by lane.
+/// Maximum bytes of all sets together. Each lane adds up ones, and `float32` is still exact for this many of them.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// The machine, as far as sets depend on it.
@@ -89,7 +90,7 @@ impl<'a> Hierarchy<'a> {
             .find(|c| c.level == level && holds_data(c))
     }
 
-    /// Logical cores that share a cache; without word of it, the first two levels are a core's own.
+    /// Logical cores that share a cache. If the system does not say, the first two levels are assumed to be private.
     fn sharers(self, cache: &Cache) -> u64 {
         let usual = if cache.level <= 2 { 1 } else { self.cores };
         u64::from(cache.shared_by.unwrap_or(usual).max(1))

@@ -67,7 +67,7 @@ pub struct Planned {
     pub lacks: &'static str,
 }
 
-/// Targets that have a name but no device in this build. What TVM lacks is said of the version that is pinned.
+/// Targets that have a name but no device in this build. The reasons are those of the pinned version of TVM.
 pub const PLANNED: &[Planned] = &[
     Planned {
         name: "opencl",
@@ -215,7 +215,7 @@ pub trait DevicePlan: Sync {
     /// Checks that kernels of a target can be measured on another machine, behind a server of TVM's RPC.
     ///
     /// # Errors
-    /// They cannot, or the target lacks what this machine cannot know.
+    /// Fails if they cannot, or if the target lacks a fact that this machine cannot know.
     fn check_remote(&self, _target: &Target) -> Result<(), TargetProblem> {
         Err(TargetProblem {
             problem: format!("kernels of {} run on this machine only", self.name()),
@@ -316,7 +316,7 @@ pub trait DeviceHost: Sync {
     /// Checks that this machine has everything for `purpose`, before anything is imported or compiled.
     ///
     /// # Errors
-    /// Names the missing part, and how to get it.
+    /// Fails if a part is missing. The message names it, and how to get it.
     fn check_machine(&self, _target: &Target, _purpose: Purpose) -> Result<(), TargetProblem> {
         Ok(())
     }
@@ -334,10 +334,11 @@ pub trait DeviceHost: Sync {
         anyhow::bail!("this device compiles in its workers")
     }
 
-    /// Readies a session of `opcollect serve-device` for clients that measure on it; what it says to calls by name.
+    /// Prepares a session of `opcollect serve-device` for clients that measure on it. Returns the functions that clients can
+    /// call by name.
     ///
     /// # Errors
-    /// Fails if the device is here and cannot be opened.
+    /// Fails if the device is present and cannot be opened.
     fn serve(&self) -> anyhow::Result<Vec<Answer>> {
         Ok(Vec::new())
     }

@@ -15,7 +15,7 @@ pub struct ScriptedTimer {
 }
 
 impl ScriptedTimer {
-    /// Each time that is taken, a call is said to have taken the next of these nanoseconds.
+    /// A timer whose n-th measurement reports the n-th of these times for a call, in nanoseconds.
     pub fn new(per_call_ns: impl Into<Vec<u64>>) -> ScriptedTimer {
         ScriptedTimer {
             per_call_ns: per_call_ns.into(),

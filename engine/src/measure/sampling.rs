@@ -96,7 +96,7 @@ fn around_calls<T, E>(
     result.map(|()| timed)
 }
 
-/// Times a kernel whose first run was beyond the limit once more; nothing if that run is not.
+/// Times a kernel once more if its first run was beyond the limit. Returns nothing if the first run was within it.
 ///
 /// # Errors
 /// The error of `run`.

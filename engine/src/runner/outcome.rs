@@ -23,7 +23,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is that: then the point is still to be measured.
+    /// Whether the point was interrupted, so that it still has to be measured.
     pub fn is_interruption(&self) -> bool {
         *self == Failure::interrupted()
     }

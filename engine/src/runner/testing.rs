@@ -304,7 +304,7 @@ fn reply(reply: Reply) -> Said {
     Said::Reply(Box::new(reply))
 }
 
-/// What is heard of a worker that does not answer this time.
+/// What the parent sees of a worker that does not answer: nothing, or its end.
 fn last_words(act: &Act) -> Said {
     match act {
         Act::Hang => Said::Nothing,

@@ -33,8 +33,7 @@ const FIGURES: [&str; 7] = [
 /// The facts of a table's devices, by name.
 ///
 /// # Errors
-/// Reads figures of devices. Fails if the file cannot be read, has no column `device` or no figures, or has a figure
-/// that is not a number above 0.
+/// Fails if the file cannot be read, has no column `device` or no figures, or has a figure that is not a number above 0.
 pub fn read_devices(path: &Path) -> Result<BTreeMap<String, MachineFacts>> {
     let refused = |line: u64, detail: String| Error::Devices {
         path: path.to_owned(),

@@ -38,7 +38,8 @@ pub struct ModelRun {
     pub threads: u64,
     /// Median time of the whole model, ns.
     pub end_to_end_ns: f64,
-    /// Time of the reference kernel around it over its best in the run; missing where the record does not say.
+    /// Time of the reference kernel around it, divided by the kernel's best time in the run. Missing if the record does not
+    /// have it.
     pub drift: Option<f64>,
     /// Its operators.
     pub parts: Vec<Part>,

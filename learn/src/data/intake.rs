@@ -89,8 +89,7 @@ impl Dataset {
     /// Makes samples of rows.
     ///
     /// # Errors
-    /// Makes samples of rows. Fails if no row can be used, if the rows are of several machines and none was chosen, or
-    /// if all times are equal.
+    /// Fails if no row can be used, if the rows are of several machines and none was chosen, or if all times are equal.
     pub fn new(rows: &RowSet, machines: &Machines) -> Result<Self> {
         dataset(rows, machines)
     }

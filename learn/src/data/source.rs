@@ -129,7 +129,7 @@ impl RowSet {
 /// may leave them in the list. Returns how many records have no row, by the reason.
 ///
 /// # Errors
-/// Reads all sources in batches. Fails with the first source that cannot be read, or with an error of `take`.
+/// Fails with the first source that cannot be read, or with an error of `take`.
 pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
     sources: &[Source],
     mut take: impl FnMut(&mut Vec<Row>) -> std::result::Result<(), E> + Send,

@@ -393,7 +393,7 @@ impl Member {
         self.booster.to_bytes()
     }
 
-    /// Mean absolute SHAP value of every feature over some points; 0 for those not seen.
+    /// Mean absolute SHAP value of every feature over some points; 0 for features that the member does not use.
     ///
     /// # Errors
     /// Fails if XGBoost's library fails.
@@ -417,7 +417,8 @@ impl Member {
         Ok(means)
     }
 
-    /// SHAP values of one point, in the order of all features; those not seen have 0. The constant comes last.
+    /// SHAP values of one point, in the order of all features. Features that the member does not use have 0. The constant
+    /// comes last.
     ///
     /// # Errors
     /// Fails if XGBoost's library fails.

@@ -47,8 +47,8 @@ struct Scale {
     thresholds: Vec<f32>,
 }
 
-/// A decision on ranks: right if the rank in `column` is at least `rank`. Its target is named by the index of the leaf
-/// in which a row ends there. Below [`LEAVES`] it is the leaf of that number itself.
+/// A decision on ranks: a row goes right if its rank in `column` is at least `rank`. Each side names the position of the
+/// leaf in which the row ends there. Positions below [`LEAVES`] are the leaves themselves.
 #[derive(Debug, Clone, Copy)]
 struct Decision {
     /// Twice the number of the scale, plus one if a missing value goes right.

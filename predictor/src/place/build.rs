@@ -28,7 +28,7 @@ impl Measured {
     /// The times of rows. If a kind of device has several machines, the named one counts.
     ///
     /// # Errors
-    /// Rows of a kind of device are of several machines, and none is named.
+    /// Fails if rows of one kind of device are of several machines, and none is named.
     pub fn of_rows(rows: &[Row], machine: Option<&str>) -> Result<Measured> {
         let timed = || rows.iter().filter(|row| row.status.has_time());
         let mut machines: BTreeMap<DeviceKind, BTreeSet<&str>> = BTreeMap::new();

@@ -71,10 +71,11 @@ fn router(served: Arc<Served>) -> Router {
         .with_state(served)
 }
 
-/// Serves until Ctrl-C or SIGTERM. `importer` is for whole models. `ready` gets the address, with the port that the system chose for port 0.
+/// Serves until Ctrl-C or SIGTERM. `importer` is for whole models. `ready` gets the address, with the port that the system
+/// chose for port 0.
 ///
 /// # Errors
-/// Serves until it is stopped. Fails if the address cannot be bound or the system fails.
+/// Fails if the address cannot be bound or the system fails.
 pub fn serve(
     model: Trained,
     importer: Option<Importer>,

@@ -70,12 +70,11 @@ impl Sweep {
     }
 }
 
-/// Reads sweeps from a CSV file, gzipped or not. A second axis makes sweeps of its own, the medians over the first, and
-/// the points of both a surface.
+/// Reads sweeps from a CSV file, gzipped or not. With two axes, each gives a sweep of medians over the other one, and all
+/// points together are a surface.
 ///
 /// # Errors
-/// Reads sweeps from a CSV file. Fails if it cannot be read, lacks an axis or a time, or has a number that is not
-/// positive.
+/// Fails if the file cannot be read, lacks an axis or a time, or has a number that is not positive.
 pub fn read(path: &Path, surfaces: &mut Surfaces) -> Result<Vec<Sweep>> {
     let damaged = |detail: String| Error::File(format!("{}: {detail}", path.display()));
     let bytes = plain_bytes(path).map_err(|e| damaged(format!("it cannot be read: {e}")))?;

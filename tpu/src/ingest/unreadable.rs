@@ -9,14 +9,14 @@ use crate::matching::order::Record;
 /// Bytes of the shortest descriptor.
 const SHORTEST: u32 = 16;
 
-/// Between gaps this near each other there are only fragments of commands, which may look like commands by accident.
+/// Bytes between two gaps that are this close are only fragments of commands. They may look like commands by accident.
 const NEAR: usize = 5;
 
 /// Maximum length of a section of records that frames a program.
 const FRAME: usize = 2;
 
-/// Descriptors with the number of unreadable ones that the records show, and numbered again; `lengths` are the possible
-/// lengths of the unit's descriptors, in bytes. `is_whole` says whether a record can be that of a block's last command.
+/// The descriptors with as many unreadable ones as the records show, numbered again. `lengths` are the possible lengths of
+/// the unit's descriptors, in bytes. `is_whole` says whether a record can belong to the last command of a block.
 pub(super) fn counted(
     descriptors: &[Command],
     records: &[Record],

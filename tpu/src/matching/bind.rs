@@ -62,8 +62,8 @@ pub struct Binding {
     pub whole_sections: Option<usize>,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
-    /// Sections whose ids continue in the next section, and the time of that section's first record. The alternative
-    /// would be that the end of the one and the beginning of the other were lost.
+    /// Sections whose ids continue in the next section, with the time of that section's first record. Otherwise the end of
+    /// the one and the beginning of the other would both have been lost.
     pub run_over: Vec<Stretch>,
     /// Whether ids begin elsewhere than at the base, if any record is paired.
     pub elsewhere: Option<bool>,

@@ -130,8 +130,8 @@ pub fn guess_tiu(chip: Chip, file: &SourceFile, events: &mut [Event]) {
 }
 
 /// The places of a stream's events between the pairs of sync commands at both ends. The second result says whether sync
-/// commands between them are dropped as well. They are in a stream of at most two records, unless CDMA traffic explains
-/// them.
+/// commands between these pairs are dropped as well. They are dropped from a stream of at most two records, unless CDMA
+/// traffic explains them.
 pub fn between_pairs<'a>(
     chip: Chip,
     core_of: &dyn Fn(&Event) -> Option<&'a CoreFile>,

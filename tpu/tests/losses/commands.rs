@@ -53,7 +53,7 @@ fn make_unknown(tiu: bool, bytes: &mut [u8]) {
 }
 
 impl CommandLoss {
-    /// One of those that a capture has: bursts, single items, heads and tails.
+    /// Draws a loss that the capture can have: a burst, a single item, a head or a tail.
     pub fn draw(random: &mut Random, capture: Capture) -> CommandLoss {
         let (a, b) = (random.below(1000), random.below(1000));
         let part = match random.below(5) {
@@ -91,7 +91,7 @@ impl CommandLoss {
             CommandLoss::Nodes(part) => remove_kind(&mut core.nodes, 1, part, 0),
             CommandLoss::Resets(part) => remove_kind(&mut core.nodes, 12, part, 0),
             CommandLoss::Batches(part) => {
-                // Runtimes may write them only where one begins: most kernels must have one, or none is missed.
+                // Runtimes may write them only at the begin of a batch. If most kernels have none, none is missed.
                 let kernels = core.truth[0].last().map_or(0, |last| last.kernel + 1);
                 let keep = kernels as usize / 2 + 1;
                 remove_kind(&mut core.nodes, 14, part, keep);
@@ -106,7 +106,7 @@ impl CommandLoss {
             }
             CommandLoss::UnknownDetails(part) => {
                 let range = places(part, core.extra.len());
-                // Of a system command only a part of the bits mean anything.
+                // Only some bits of a system command have a meaning.
                 let list = core.extra[range].iter_mut();
                 for (_, bytes) in list.filter(|(_, bytes)| bytes.len() > 16) {
                     make_unknown(matches!(bytes.len(), 32 | 64), bytes);

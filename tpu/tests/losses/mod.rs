@@ -1,7 +1,7 @@
-//! What is done to dumps, and whether what is said of them afterwards is true.
+//! Damages dumps, and checks what the profile then says.
 //!
-//! Losses of records and of commands, random ones from seeds, and the comparison with the whole dump. No record
-//! called matched may name another kernel or command.
+//! Losses of records and of commands, random ones from seeds, and the comparison with the whole dump. No record called
+//! matched may name another kernel or command than in the whole dump.
 
 #![allow(dead_code)]
 
@@ -18,10 +18,10 @@ use tpuprofile::{IngestOptions, Profile, ingest};
 
 use crate::dumps::{Capture, Core, Dump, Rec, Spec, make};
 
-/// What a record is found by in both dumps: its stream and its first bytes (times and id).
+/// Identifies a record in both dumps: its stream and its first bytes (times and id).
 pub type Key = (u32, Engine, Vec<u8>);
 
-/// What a record is said to be: function, kernel, and the command's bytes where they are known.
+/// What a profile says of a record: function, kernel, and the command's bytes if they are known.
 pub type Said = (String, Option<String>, Option<Vec<u8>>);
 
 /// Records with a command, by certainty.
@@ -118,9 +118,9 @@ impl Loss {
     }
 }
 
-/// Whether a record is said to be another than it is: of what is known of it something is not so.
+/// Whether a profile says something false of a record. Unknown facts are not false.
 fn names_another(real: &Said, said: &Said) -> bool {
-    // A command has other names where its details are known.
+    // A command has another name if its details are known.
     let plain = |name: &str| match name {
         "mm2.nn" => "MM2_NN".to_string(),
         "arith.add" => "add".to_string(),
@@ -134,8 +134,8 @@ fn names_another(real: &Said, said: &Said) -> bool {
     plain(&real.0) != plain(&said.0) || differ(&said.1) || bytes
 }
 
-/// Whether nothing shows that a command of a record's kernel is gone. Commands are counted; the last record of the
-/// kernel, whose id would show a missing one, is gone as well. The kernel can be identified nevertheless.
+/// Whether nothing shows that a command of a record's kernel is lost. Commands have no ids, and the kernel's last record is
+/// lost too, whose id would show how many there were. The kernel itself is known nevertheless.
 pub fn uncounted(
     truth: &HashMap<Key, (Said, Certainty)>,
     said: &HashMap<Key, (Said, Certainty)>,
@@ -144,7 +144,7 @@ pub fn uncounted(
     let Some((real, _)) = truth.get(key) else {
         return false;
     };
-    // Of the TIU's id word the upper half counts something else.
+    // The upper half of the TIU's id word counts something else.
     let id = |key: &Key| u16::from_le_bytes([key.2[8], key.2[9]]);
     let of_kernel = truth.iter().filter(|(other, (one, _))| {
         (other.0, other.1) == (key.0, key.1) && one.1.is_some() && one.1 == real.1
@@ -154,7 +154,8 @@ pub fn uncounted(
     (kernel.is_none() || *kernel == real.1) && last.is_some_and(|last| !said.contains_key(last))
 }
 
-/// The earliest matched record that is said to be another than it is, of those that anybody could tell.
+/// Describes the earliest matched record of which the profile says something false. Records for which nothing shows the loss
+/// (`untold`) are left out.
 pub fn first_wrong(
     truth: &HashMap<Key, (Said, Certainty)>,
     said: &HashMap<Key, (Said, Certainty)>,
@@ -175,13 +176,13 @@ pub fn first_wrong(
     ))
 }
 
-/// How many records have a command for certain, and how many there are.
+/// Number of records that have a command for certain, and number of all records.
 pub fn matched(said: &HashMap<Key, (Said, Certainty)>) -> (usize, usize) {
     let sure = |(_, certainty): &&(Said, Certainty)| *certainty == Certainty::Matched;
     (said.values().filter(sure).count(), said.len())
 }
 
-/// Ends a test of many dumps: of none was anything wrong said.
+/// Ends a test of many dumps: fails if the profile of any said something false.
 pub fn none_wrong(wrong: &[String]) {
     assert!(
         wrong.is_empty(),

@@ -16,7 +16,7 @@ use crate::nvidia::dynamic::{Library, NotThere};
 
 type Event = *mut c_void;
 
-/// Larger than the second-level cache of any GPU so far (126 MiB), twice.
+/// More than twice the second-level cache of the largest GPU so far (126 MiB).
 const FLUSHED_BYTES: usize = 256 << 20;
 /// Bytes of the reference kernel's work.
 const SENTINEL_BYTES: usize = 64 << 20;
@@ -103,7 +103,7 @@ impl Runtime {
     }
 }
 
-/// Times calls between two events on the default stream, which the GPU comes to when all calls stand in its queue.
+/// Times calls between two events on the default stream. The GPU reaches the first event only when all calls are queued.
 pub(super) struct EventTimer {
     runtime: Runtime,
     gate: Gate,
@@ -152,8 +152,8 @@ impl Timer for EventTimer {
     }
 }
 
-/// Ends the process. An error of CUDA's stays with it: whatever it measures from now on is worthless. The parent starts
-/// another worker, and the reason stands in its log.
+/// Ends the process, because a CUDA error is sticky: every later measurement would be worthless. The parent starts another
+/// worker, and the reason is in its log.
 fn end(error: &CudaError) -> ! {
     eprintln!("{error}");
     std::process::abort()

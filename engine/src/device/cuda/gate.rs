@@ -17,8 +17,8 @@ type OnHost = unsafe extern "C" fn(*mut c_void);
 /// `cudaLaunchHostFunc`.
 pub(super) type LaunchOnHost = unsafe extern "C" fn(Stream, OnHost, *mut c_void) -> Status;
 
-/// Longest time that work is held back. The queue has room for about a thousand kernels, and whoever starts more waits until
-/// the first are done; so does who frees memory.
+/// Maximum time that work is held back. The queue has room for about a thousand kernels: starting more blocks the host until
+/// the first are done. Freeing memory blocks it too.
 const LONGEST: Duration = Duration::from_millis(5);
 
 /// How often gates were closed, and opened again, in this process.

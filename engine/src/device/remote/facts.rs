@@ -15,13 +15,13 @@ pub fn of_server(server: &Server) -> Environment {
     own.unwrap_or_else(|| unknown(&server.asked))
 }
 
-/// The environment of the machine behind an address. Of several servers each one that is free is asked, and all must be
-/// like machines: rows of one run are of one.
+/// The environment of the machine behind an address. If there are several servers, each free one is asked. All must be the
+/// same kind of machine, because rows of one run are from one machine.
 ///
 /// # Errors
-/// Fails if no server is available, or two are unlike.
+/// Fails if no server is available, or if two of them differ.
 pub fn of_all(address: &RemoteAddress) -> anyhow::Result<Environment> {
-    // Where nothing answers at all, nobody waits for it.
+    // Fails at once if nothing answers, instead of waiting.
     let count = servers(address)?.servers.len();
     let first = connect_once(address, &[], WAIT)?;
     let environment = of_server(&first);

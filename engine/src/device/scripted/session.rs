@@ -43,7 +43,7 @@ fn time_ns(kernel: Kernel<'_>, at: &Conditions) -> u64 {
     BASE_NS / (grain * speed(at)) + if deep { 1_000 } else { 0 }
 }
 
-/// How often faster than on one thread with the clock at `low`.
+/// Speed relative to one thread with the clock at `low`.
 fn speed(at: &Conditions) -> u64 {
     let fast = at.device.get(CLOCK).is_some_and(|clock| clock == "high");
     u64::from(at.threads.max(1)) * if fast { 2 } else { 1 }

@@ -35,7 +35,7 @@ impl TapeSession {
     }
 }
 
-/// How often faster the head runs than at `slow`.
+/// Speed of the head relative to `slow`.
 fn speed(at: &Conditions) -> u64 {
     match at.device.get(SPEED).map(String::as_str) {
         Some("fast") => 4,

@@ -46,7 +46,7 @@ pub(super) struct Scales {
     pub shift: i16,
 }
 
-/// Scales that are chosen at the first use, by whoever comes first.
+/// Scales that the first caller chooses.
 pub(super) type SharedScales = Arc<Mutex<Option<Quantisation>>>;
 
 /// How the convolution is computed.
@@ -173,7 +173,8 @@ impl Quantised {
         )
     }
 
-    /// An operator of a model that is quantised already, with the model's own scales where they are one power of two.
+    /// Calls an operator of a model that is quantised already. The model's own scales are used if they amount to one power
+    /// of two.
     fn call_bytes(&self, tensors: &mut [Tensor], bytes: &Bytes) -> Result<(), String> {
         let offload = &self.offload;
         let w = &offload.workload;
@@ -259,7 +260,8 @@ impl Quantised {
         )
     }
 
-    /// The shift before a rescaling on the CPU side: by the sums of the first call, and of calibration.
+    /// The shift before a rescaling on the CPU side. The sums of the first call, and of each call during calibration, decide
+    /// it.
     fn rescaled_shift(&self, data: &[i8], weights: &[i8], bias: &[i32]) -> Result<i16, String> {
         let scales = *self.scales.lock().map_err(|_| "another thread panicked")?;
         let known = match scales {

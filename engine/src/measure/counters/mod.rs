@@ -245,7 +245,7 @@ pub struct CounterFact {
     /// The counter.
     #[serde(flatten)]
     pub counter: Counter,
-    /// Whether `auto` counts it, or the source's name alone.
+    /// Whether it is counted by default: by `auto`, and by the source's name without an event.
     pub usual: bool,
     /// The reason and the remedy. `None` if it counts.
     pub problem: Option<CounterError>,
@@ -287,7 +287,7 @@ impl Survey {
     }
 }
 
-/// A kind of source, from the side of who plans.
+/// A kind of source, as a plan sees it.
 pub trait SourceKind: Sync {
     /// Its name, as in `--counters NAME:EVENT`.
     fn name(&self) -> &'static str;

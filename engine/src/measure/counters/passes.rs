@@ -242,7 +242,7 @@ impl Tally {
         }
     }
 
-    /// A counter that failed in one batch would be short of it: it did not count at all.
+    /// The count for one call. A counter that failed in one batch did not count at all: its sum would be too small.
     fn per_call(self, calls: f64) -> Result<f64, String> {
         match self.refusal {
             Some(reason) => Err(reason),

@@ -22,7 +22,7 @@ fn pipe(folder: &Path, name: &str) -> (PathBuf, File) {
     (path, both)
 }
 
-/// `perf stat` on the calling thread, once it says that it counts; none where it is not installed or ends without.
+/// `perf stat` on the calling thread, returned once it counts. `None` if it is not installed, or ends early.
 fn perf_stat() -> Option<Child> {
     // SAFETY: a plain system call without arguments.
     let thread = unsafe { libc::gettid() };

@@ -145,10 +145,9 @@ impl SideBySide {
         Ok(looped)
     }
 
-    /// The time of a call of each, while all run for `span` at least.
+    /// The time of one call of each lane, while all lanes run for at least `span`.
     ///
-    /// Another process may hold up one lane until the others have finished. Then all run again, twice as long each
-    /// time.
+    /// Another process may delay one lane until the others have finished. Then all lanes run again, for twice as long.
     fn time(&mut self, calls: &[(Vec<usize>, Looped)], span: Duration) -> anyhow::Result<Vec<f64>> {
         /// Maximum number of runs.
         const RUNS: u32 = 8;

@@ -187,8 +187,9 @@ impl Search<'_> {
             && self.parts[last.records + 1..].iter().all(frames)
     }
 
-    /// Whether the first section of records begins with the first id, but is longer than the first section of commands. It
-    /// was then taken for a later one: that commands are missing is as likely as that whole sections of records are.
+    /// Whether the first section of records has the first id, but more records than the first section of commands has
+    /// commands. It was then paired with a later section. Missing commands would explain it as well as missing sections of
+    /// records.
     fn first_is_too_short(&self, found: &Pairing) -> bool {
         let (part, first) = (&self.parts[0], &self.sections[0]);
         let zero = self.stream.base.saturating_add(first.first);

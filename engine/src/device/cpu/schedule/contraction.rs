@@ -19,7 +19,8 @@ use super::{
 };
 use crate::schedule::unfit;
 
-/// The template with the knobs that the operator's structure suggests, the epilogue and paddings placed as said.
+/// The template with the knobs that the operator's structure suggests. The caller chooses where epilogue and paddings are
+/// computed.
 pub(super) fn suggested(
     s: &Schedule,
     unit: VectorUnit,

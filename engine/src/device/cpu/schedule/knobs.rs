@@ -12,7 +12,7 @@ pub(super) const PARALLEL_PIECES: i64 = 64;
 /// An operand up to this size is read again and again from the second-level cache without harm, in bytes.
 const CACHED_OPERAND_BYTES: i64 = 1 << 20;
 
-/// Longest window that is unrolled whole where the tile's rows share what they load of the image alone.
+/// Longest window that is fully unrolled if the rows of a tile share loads of the image only.
 const UNROLLED_WINDOW: i64 = 49;
 
 /// How an axis is vectorised.

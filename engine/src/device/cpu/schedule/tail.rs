@@ -45,10 +45,10 @@ pub(super) fn follows(tail: &Part, anchor: &Part) -> Result<()> {
     }
 }
 
-/// Takes the tail through the sums as they lie in the registers, where that is another order than the output's. Its
-/// result is kept beside them, vectors along their axis, and copied to the output. In the output's order its vectors
-/// are as long as the tile is wide (5 columns of an image, where a register has 16 lanes). Returns the block that
-/// copies; nothing for a tail that has the same order, or reads more than a value for each channel.
+/// Makes the tail visit the sums in register order, if that differs from the order of the output. Its vectors then run along
+/// the axis of the registers; the result is stored beside the sums and copied to the output afterwards. In the output's
+/// order a vector is only as long as the tile is wide, for example 5 columns where a register has 16 lanes. Returns the
+/// block that copies. `None` if both orders are equal, or if the tail reads more than one value per channel.
 pub(super) fn turn(
     s: &Schedule,
     tail: &Part,
@@ -99,7 +99,7 @@ pub(super) fn moved_last(dims: usize, dim: usize) -> Vec<usize> {
     (0..dims).filter(|&d| d != dim).chain([dim]).collect()
 }
 
-/// Vectorises the innermost loop of a tail that goes through the sums as they lie.
+/// Vectorises the innermost loop of a tail that visits the sums in register order.
 pub(super) fn vectorize_turned(s: &Schedule, tail: &Block, length: i64) -> Result<()> {
     match s.loops(tail)?.last() {
         Some(innermost) => s.vectorize(&s.split(innermost, &[None, Some(length)])?[1]),

@@ -65,7 +65,7 @@ pub(super) fn load(lowered: Lowered) -> Result<KernelModule> {
     Ok(generated.load_with_kernels(&library)?.module)
 }
 
-/// Whether this machine can do it; says so where tests tell what they left out.
+/// Whether this machine can emulate. If not, the test is listed as skipped.
 pub(crate) fn is_possible() -> bool {
     let Some(obstacle) = obstacle() else {
         return true;

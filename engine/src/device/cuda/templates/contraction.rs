@@ -62,8 +62,8 @@ const TILES: [(i64, i64, i64, i64); 9] = [
     (16, 32, 1, 2),
 ];
 
-/// The tile that keeps the multiprocessors busiest. Its price is the rounds of blocks, times what a block costs: its
-/// products, and its loads, which weigh more the smaller the tile is.
+/// The tile that keeps the multiprocessors busiest. The cost of a tile is the number of rounds of blocks, times the cost of
+/// a block: its products and its loads. Loads weigh more for small tiles.
 fn default_knobs(extents: Extents, limits: &Limits) -> TileKnobs {
     /// Cost of loading an element, in products.
     const LOAD: i64 = 12;
@@ -75,7 +75,7 @@ fn default_knobs(extents: Extents, limits: &Limits) -> TileKnobs {
         TILES.into_iter().min_by_key(cost).unwrap_or(TILES[3]);
     // More steps of the largest tile take more registers than two blocks of a multiprocessor have.
     let block_k = if thread_m * thread_n >= 64 { 8 } else { 16 };
-    /// All steps of a tile's sum: a loop that stays one waits for shared memory at each.
+    /// Largest loop to unroll, in steps: enough for all steps of a tile's sum. Other loops wait for shared memory at each step.
     const UNROLLED: i64 = 2048;
     TileKnobs {
         block_m,

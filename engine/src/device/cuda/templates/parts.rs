@@ -81,7 +81,7 @@ pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
 /// block has a result.
 pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
     let own = s.info(block)?.name;
-    // Whether not every thread has a result, and how many results there are where it has.
+    // Whether some threads have no result, and the number of results.
     let mut guarded = s.is_guarded(block)?;
     let mut left = results(&s.info(block)?);
     loop {

@@ -9,7 +9,7 @@ const STAGE: &str = "software_pipeline_stage";
 const ORDER: &str = "software_pipeline_order";
 const ASYNCHRONOUS: &str = "software_pipeline_async_stages";
 
-/// Where tiles of this many stages lie: more than two need more than a kernel has without asking.
+/// Memory scope of the tiles. More than two stages need more shared memory than a kernel has without opting in.
 pub(super) fn scope(stages: i64) -> &'static str {
     match is_asynchronous(stages) {
         true => "shared.dyn",

@@ -57,9 +57,10 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Into how many parts to share each sum of tiles of this many rows and columns, so that the multiprocessors have work.
+    /// Number of parts that share each sum, so that all multiprocessors have work. `tile` has the rows and columns of a
+    /// tile.
     pub fn split(self, limits: &Limits, tile: [i64; 2]) -> i64 {
-        /// Fewer steps than these in each part cost more in writing and adding the parts than they spare.
+        /// Minimum steps of a part. Shorter parts cost more to write and add up than they save.
         const FEWEST_STEPS: i64 = 128;
         let tiles = self.batch * ceil(self.m, tile[0]) * ceil(self.n, tile[1]);
         let helps = |parts: &i64| {

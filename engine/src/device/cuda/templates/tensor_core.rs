@@ -57,7 +57,7 @@ pub(super) fn with_knobs(
     Ok(*knobs)
 }
 
-/// A product on tensor cores: their name of the operands' type, and the type of the sums.
+/// The types of a product on tensor cores: that of the operands, as tensor cores name it, and that of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Multiplied {
     operands: &'static str,
@@ -72,10 +72,10 @@ enum Sums {
 }
 
 impl Multiplied {
-    /// In a product.
+    /// The types of a product.
     ///
     /// # Errors
-    /// Fails if tensor cores do not multiply it.
+    /// Fails if tensor cores do not multiply them.
     fn of(product: &Product, limits: &Limits) -> Result<Multiplied> {
         let (operands, sums) = match (product.operand_type(), product.output_type()) {
             (Some(DType::Float16), Some(DType::Float16)) => ("f16", Sums::Half),
@@ -297,7 +297,7 @@ fn apply(
         in_fragments(s, fragment, &name)?;
     }
     in_fragments(s, &sums, names.store)?;
-    // After the intrinsic is in place, which forgets how its buffer is laid out.
+    // Only now: replacing a block by an intrinsic drops the alignment of its buffer.
     for block in s.blocks()? {
         if written(s, &block).is_ok_and(|buffer| buffer == results) {
             s.storage_align(&block, 0, 1, FRAGMENT, SKEW)?;

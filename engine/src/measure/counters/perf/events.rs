@@ -12,7 +12,7 @@ use crate::measure::counters::{Counter, CounterError};
 /// Where an event is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The kernel, in user mode as in its own: of these, only what it does for the process can be counted by everybody.
+    /// The kernel. Without privileges, only the part that the kernel does for this process can be counted.
     Kernel(Software, UserMode),
     /// The processor.
     Processor(Hardware),
@@ -282,7 +282,7 @@ impl Event {
     }
 }
 
-/// How a user who may not count gets permission, where `kernel.perf_event_paranoid` has to be at most `wanted`.
+/// How to get the permission to count, if `kernel.perf_event_paranoid` must be at most `wanted`.
 pub(in crate::measure::counters) fn permission(wanted: i64) -> String {
     mend(paranoid(), wanted)
 }

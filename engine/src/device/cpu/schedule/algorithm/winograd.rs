@@ -114,7 +114,7 @@ impl Tiles {
         self.batch * self.rows * self.columns
     }
 
-    /// Where a row of values has that of a tile, if each row has one for every tile.
+    /// Index of a tile in a buffer that holds one value per tile for each row.
     fn place(self, row: &Index, tile: &Index) -> Result<Index> {
         row.scaled(self.count(), 0)?.plus(tile)
     }

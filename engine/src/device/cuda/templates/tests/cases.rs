@@ -161,7 +161,7 @@ impl Case {
         tensors.split_off(self.arguments.len() - self.outputs)
     }
 
-    /// Why a schedule of the operator does not compute what it should, on the CPU in the GPU's place.
+    /// Runs a schedule of the operator on the emulated GPU. Returns why its results are wrong, if they are.
     pub fn complaint(&self, schedule: &Schedule, reference: &[Tensor]) -> Option<String> {
         let module = schedule.module().unwrap();
         let mut found = match emulation::run(&module, &gpu(), &self.tensors()) {

@@ -293,7 +293,7 @@ fn threads_without_a_result_store_nothing() {
     for name in ["max_pool_strided", "depthwise", "depthwise_strided"] {
         let case = Case::named(name);
         let reference = case.reference();
-        // Of none of them do 96 or 64 × 4 divide the results.
+        // Neither 96 nor 64 × 4 divides the number of results of any of them.
         for (block_size, thread_tile) in [(96, 1), (64, 4), (1024, 1)] {
             let knobs = Knobs::Window(WindowKnobs {
                 block_size,
