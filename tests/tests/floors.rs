@@ -1,5 +1,6 @@
-//! No two folders of a crate import each other, directly or around a corner: what the compiler checks between crates, this
-//! checks inside them. Tests and their helpers may import what they like.
+//! The structure of the workspace. No two folders of a crate import each other, directly or around a corner: what the compiler
+//! checks between crates, this checks inside them. Tests and their helpers may import what they like. Build scripts name only
+//! paths that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,26 @@ fn a_circle_is_found_and_a_ladder_is_none() {
     let found = circle(&imports(folder.path())).unwrap();
     assert_eq!(found.first(), found.last());
     assert!(found.contains(&"c".to_owned()), "{found:?}");
+}
+
+/// If a path that a build script names is missing, Cargo rebuilds the package at every call.
+#[test]
+fn build_scripts_name_paths_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut named = 0;
+    for name in crates(&root) {
+        let package = root.join(&name);
+        let manifest = std::fs::read_to_string(package.join("Cargo.toml")).unwrap();
+        let script = manifest.lines().find_map(|l| l.strip_prefix("build = "));
+        let script = package.join(script.unwrap_or("build.rs").trim_matches('"'));
+        let text = std::fs::read_to_string(script).unwrap_or_default();
+        for path in text.split("cargo:rerun-if-changed=").skip(1) {
+            let path = package.join(path.split('"').next().unwrap());
+            assert!(path.exists(), "{name}: no {}", path.display());
+            named += 1;
+        }
+    }
+    assert!(named > 3, "{named}");
 }
 
 /// Which folders (and files) at the root of a crate import which others.
