@@ -129,8 +129,8 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
     }
 }
 
-/// Serves a run as its child process. With a further argument it runs one kernel in a simulator, or compiles for the worker
-/// of the named device.
+/// Serves a run as its child process. With a further argument it serves a client of `serve-device`, runs one kernel in a
+/// simulator, or compiles for the worker of the named device.
 fn serve_parent(arguments: &[OsString]) -> anyhow::Result<()> {
     match arguments {
         [] => serve(

@@ -260,7 +260,7 @@ pub struct TuneTogetherArgs {
 pub enum ObjectiveName {
     /// The highest throughput.
     Throughput,
-    /// The shortest time of the longest operator.
+    /// The lowest latency of the slowest operator.
     Latency,
 }
 

@@ -160,7 +160,7 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     Ok(report)
 }
 
-/// Runs jobs one after the other, in the time that is left of a night's budget, counted from its begin. The part of the
+/// Runs jobs one after the other, in the time that is left of a night's budget, counted from its start. The part of the
 /// progress that shows them stays open.
 fn all_of(
     jobs: &[Job],

@@ -96,7 +96,7 @@ fn around_calls<T, E>(
     result.map(|()| timed)
 }
 
-/// Times a kernel once more if its first run was beyond the limit. Returns nothing if the first run was within it.
+/// Times a kernel once more if its first run was beyond the limit. `None` if the first or the second run is within it.
 ///
 /// # Errors
 /// The error of `run`.

@@ -9,7 +9,7 @@ use crate::matching::order::Record;
 /// Bytes of the shortest descriptor.
 const SHORTEST: u32 = 16;
 
-/// Bytes between two gaps that are this close are only fragments of commands. They may look like commands by accident.
+/// Two gaps at most this many commands apart have only fragments between them, which look like commands by accident.
 const NEAR: usize = 5;
 
 /// Maximum length of a section of records that frames a program.

@@ -91,7 +91,7 @@ impl CommandLoss {
             CommandLoss::Nodes(part) => remove_kind(&mut core.nodes, 1, part, 0),
             CommandLoss::Resets(part) => remove_kind(&mut core.nodes, 12, part, 0),
             CommandLoss::Batches(part) => {
-                // Runtimes may write them only at the begin of a batch. If most kernels have none, none is missed.
+                // Most kernels keep theirs: a missing one is noticed only if most have one, as runtimes need not write them.
                 let kernels = core.truth[0].last().map_or(0, |last| last.kernel + 1);
                 let keep = kernels as usize / 2 + 1;
                 remove_kind(&mut core.nodes, 14, part, keep);

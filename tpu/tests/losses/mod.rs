@@ -154,8 +154,7 @@ pub fn uncounted(
     (kernel.is_none() || *kernel == real.1) && last.is_some_and(|last| !said.contains_key(last))
 }
 
-/// Describes the earliest matched record of which the profile says something false. Records for which nothing shows the loss
-/// (`untold`) are left out.
+/// Describes the earliest matched record that the profile describes wrongly. Records that `untold` accepts are ignored.
 pub fn first_wrong(
     truth: &HashMap<Key, (Said, Certainty)>,
     said: &HashMap<Key, (Said, Certainty)>,

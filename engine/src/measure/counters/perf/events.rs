@@ -12,7 +12,7 @@ use crate::measure::counters::{Counter, CounterError};
 /// Where an event is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The kernel. Without privileges, only the part that the kernel does for this process can be counted.
+    /// The kernel: a software event, and whether a process that may only count user mode sees it.
     Kernel(Software, UserMode),
     /// The processor.
     Processor(Hardware),
