@@ -4,7 +4,9 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context as _;
 use opdata::RunWriter;
@@ -40,8 +42,6 @@ mod remote;
 mod runs;
 mod side_by_side;
 mod store;
-mod tpu;
-mod tpu_diff;
 mod vta;
 
 /// Why an action failed, and the exit code for it.
@@ -95,7 +95,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Nightly(request) => runs::nightly(&request, view),
         Action::Profile(request) => profile::run(&request, view),
         Action::ProfileTorch(request) => libtorch::run(&request, view),
-        Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
+        Action::Tpu(arguments) => Ok(become_tpu_program(&arguments)?),
         Action::Vta(command) => Ok(vta::perform(command, view)?),
         Action::Best(args) => Ok(store::best(args, view)?),
         Action::Store(command) => {
@@ -127,6 +127,18 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
             Ok(Exit::Done)
         }
     }
+}
+
+/// Replaces this process by `opcollect-tpu`, which lies beside this program. Returns only if that fails.
+fn become_tpu_program(arguments: &[OsString]) -> anyhow::Result<Exit> {
+    let program = std::env::current_exe()?.with_file_name("opcollect-tpu");
+    let error = Command::new(&program).args(arguments).exec();
+    Err(error).with_context(|| {
+        format!(
+            "{} does not start; scripts/setup --program=opcollect-tpu builds it",
+            program.display()
+        )
+    })
 }
 
 /// Serves a run as its child process. With a further argument it serves a client of `serve-device`, runs one kernel in a

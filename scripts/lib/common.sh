@@ -4,6 +4,9 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 venv=$root/.venv
 binaries=$root/target/release
+# The programs. The third serves `opcollect tpu`: only that needs it, so only that builds it.
+all_programs=(opcollect oppredict opcollect-tpu)
+
 # Of a program: its time is that of the start of the last build that succeeded; it holds the folder of the libraries that
 # the program was linked to.
 built_stamp() { echo "$binaries/.opbench-built-$1"; }

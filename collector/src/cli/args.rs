@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
+use opreport::{OutputFormat, Verbosity, View};
 
 use super::model::ModelArgs;
 use super::suggest::Suggest;
@@ -67,6 +68,24 @@ pub struct ViewArgs {
     /// Read settings from a TOML file
     #[arg(long, global = true, value_name = "FILE", help_heading = "Output", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
+}
+
+impl ViewArgs {
+    /// What the flags say.
+    pub fn view(&self) -> View {
+        View {
+            format: if self.json {
+                OutputFormat::Json
+            } else {
+                OutputFormat::Text
+            },
+            verbosity: match (self.quiet, self.verbose) {
+                (true, _) => Verbosity::Quiet,
+                (false, true) => Verbosity::Verbose,
+                (false, false) => Verbosity::Normal,
+            },
+        }
+    }
 }
 
 /// The main job: take a model apart, measure its operators.

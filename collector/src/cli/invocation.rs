@@ -10,10 +10,10 @@ use clap::{ArgMatches, FromArgMatches};
 use opengine::calibrate::usual_threads;
 use opengine::device::DeviceRef;
 use opmodels::ImportRequest;
-use opreport::{OutputFormat, Verbosity, View};
+use opreport::View;
 
 use super::CliError;
-use super::args::{Cli, Command, ListWhat, OpsArgs, ViewArgs, command};
+use super::args::{Cli, Command, ListWhat, OpsArgs, command};
 use super::compare::{FIRST, FRAMEWORK, Runs};
 use super::profile::{Framework, ProfileArgs};
 use crate::compare::CompareRequest;
@@ -89,8 +89,8 @@ pub enum Action {
     Profile(ProfileRequest),
     /// Profile a model in libtorch.
     ProfileTorch(TorchRequest),
-    /// Work on dumps of TPUs.
-    Tpu(Box<super::tpu::TpuRequest>),
+    /// Let the program for dumps of TPUs act on these arguments.
+    Tpu(Vec<OsString>),
     /// Work with the simulator of VTA.
     Vta(super::vta::VtaCommand),
     /// Show the store's best schedules.
@@ -151,7 +151,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
     if let Some((name, _)) = matches.subcommand() {
         refuse_stray_flags(&matches, name)?;
     }
-    let view = view(&cli.view);
+    let view = cli.view.view();
     let config = cli.view.config.clone();
     let settings = |matches: &ArgMatches| {
         merge(matches, config.clone(), &process).map(|merged| merged.settings)
@@ -216,7 +216,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             let (planned, settings) = planned_and_settings(innermost(&matches))?;
             profile(args, planned, &settings)?
         }
-        Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
+        Some(Command::Tpu(_)) => Action::Tpu(process.args.iter().skip(1).cloned().collect()),
         Some(Command::Best(args)) => Action::Best(args),
         Some(Command::Store(args)) => Action::Store(args.command),
         Some(Command::Apply(args)) => {
@@ -306,21 +306,6 @@ fn doctor(calibrate: bool, settings: &Settings, cores: u32) -> Result<DoctorRequ
         python: path("python"),
         remote: Planned::remote_of(settings)?,
     })
-}
-
-fn view(args: &ViewArgs) -> View {
-    View {
-        format: if args.json {
-            OutputFormat::Json
-        } else {
-            OutputFormat::Text
-        },
-        verbosity: match (args.quiet, args.verbose) {
-            (true, _) => Verbosity::Quiet,
-            (false, true) => Verbosity::Verbose,
-            (false, false) => Verbosity::Normal,
-        },
-    }
 }
 
 /// The error of a flag that means nothing here.

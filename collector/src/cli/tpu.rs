@@ -1,18 +1,12 @@
 //! Flags of `opcollect tpu`: dumps of Sophgo TPUs in, files out; and its `diff` and `record`.
 //!
-//! Names of bigTpuProfile's flags are kept, those of its versions 0.3.0 and 0.3.7 alike. This module turns syntax into
-//! the plain requests of `tpuprofile`; it reads and writes no files.
+//! Names of bigTpuProfile's flags are kept, those of its versions 0.3.0 and 0.3.7 alike. The program `opcollect-tpu` acts
+//! on them.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use tpuprofile::analysis::rollup::{Filter, Grouping};
-use tpuprofile::job::{DEFAULT_OUTPUTS, Job, Output};
-use tpuprofile::record::RecordOptions;
-use tpuprofile::report::Engine;
-use tpuprofile::{IngestOptions, Strictness, Window};
 
 /// `opcollect tpu`.
 #[derive(Debug, Args)]
@@ -239,173 +233,23 @@ pub enum GroupingName {
     Shape,
 }
 
-impl From<GroupingName> for Grouping {
-    fn from(name: GroupingName) -> Grouping {
-        match name {
-            GroupingName::Operator => Grouping::Operator,
-            GroupingName::Kernel => Grouping::Kernel,
-            GroupingName::Layer => Grouping::Layer,
-            GroupingName::Shape => Grouping::Shape,
-        }
-    }
-}
-
-/// The requests of `opcollect tpu`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TpuRequest {
-    /// Read dumps and write files.
-    Read(TpuReading),
-    /// Compare dumps.
-    Diff {
-        /// The first.
-        first: PathBuf,
-        /// Those that are compared with it.
-        others: Vec<PathBuf>,
-        /// Key to pair by.
-        by: Grouping,
-        /// How to read.
-        ingest: IngestOptions,
-        /// The events that count.
-        filter: Filter,
-        /// Length of the list.
-        top: usize,
-        /// By how many percent a dump may take longer than the first.
-        fail_above: Option<f64>,
-    },
-    /// Record, then read.
-    Record {
-        /// The command to run.
-        options: RecordOptions,
-        /// How to read its dumps, which are not known yet.
-        reading: TpuReading,
-    },
-}
-
-/// Reading dumps.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TpuReading {
-    /// The job.
-    pub job: Job,
-    /// Tables to print after the summary.
-    pub tables: Vec<Grouping>,
-    /// Number of cores that the user expects.
-    pub cores: Option<u32>,
-}
-
-impl TpuReadArgs {
-    fn ingest(&self) -> IngestOptions {
-        IngestOptions {
-            tiu_mhz: self.tiu_freq,
-            dma_mhz: self.dma_freq,
-            strictness: if self.strict {
-                Strictness::Strict
-            } else {
-                Strictness::Report
-            },
-            window: Window {
-                from_ns: self.from_ns,
-                to_ns: self.to_ns,
-            },
-            scratch: None,
-        }
-    }
-
-    fn filter(&self) -> Filter {
-        let engine = |name: &EngineName| match name {
-            EngineName::Tiu => Engine::Tiu,
-            EngineName::Gdma => Engine::Gdma,
-            EngineName::Sdma => Engine::Sdma,
-            EngineName::Cdma => Engine::Cdma,
-        };
-        Filter {
-            cores: self.cores.clone(),
-            engines: self.engines.iter().map(engine).collect(),
-            name: self.name.clone(),
-            min_ns: self.min_ns,
-        }
-    }
-}
-
-impl TpuOutputArgs {
-    fn outputs(&self) -> BTreeSet<Output> {
-        let chosen = [
-            (self.summary, Output::Summary),
-            (self.perfetto, Output::Perfetto),
-            (self.doc, Output::Doc),
-            (self.web, Output::Web),
-            (self.profile_json, Output::Json),
-            (self.parquet, Output::Parquet),
-            (self.rows, Output::Rows),
-        ];
-        let mut outputs: BTreeSet<Output> = chosen
-            .iter()
-            .filter(|(yes, _)| *yes || self.all)
-            .map(|(_, output)| *output)
-            .collect();
-        // bigTpuProfile writes the summary and the trace, and further files on request.
-        if outputs.is_empty() || (self.doc && !self.summary && !self.perfetto && !self.all) {
-            outputs.extend(DEFAULT_OUTPUTS);
-        }
-        for (off, output) in [
-            (self.disable_summary, Output::Summary),
-            (self.disable_doc, Output::Doc),
-            (self.disable_web, Output::Web),
-        ] {
-            if off {
-                outputs.remove(&output);
-            }
-        }
-        outputs
-    }
-}
-
-fn reading(mut dumps: Vec<PathBuf>, read: &TpuReadArgs, output: &TpuOutputArgs) -> TpuReading {
-    let mut out = output.out.clone();
-    if out.is_none() && dumps.len() == 2 && !dumps[1].join("global.profile").exists() {
-        out = dumps.pop();
-    }
-    TpuReading {
-        job: Job {
-            dumps,
-            out: out.unwrap_or_else(|| PathBuf::from("profile_out")),
-            outputs: output.outputs(),
-            ingest: read.ingest(),
-            trace_file: output.trace_file.clone(),
-            filter: read.filter(),
-            top: read.top,
-        },
-        tables: output.by.iter().map(|&name| name.into()).collect(),
-        cores: output.num_core,
-    }
-}
-
-impl TpuArgs {
-    /// The request that the arguments make.
-    pub fn request(self) -> TpuRequest {
-        match self.command {
-            None => TpuRequest::Read(reading(self.job.dirs, &self.job.read, &self.job.output)),
-            Some(TpuCommand::Diff(args)) => TpuRequest::Diff {
-                by: args.by.into(),
-                ingest: args.read.ingest(),
-                filter: args.read.filter(),
-                top: args.read.top,
-                first: args.first,
-                others: args.others,
-                fail_above: args.fail_above,
-            },
-            Some(TpuCommand::Record(args)) => TpuRequest::Record {
-                reading: reading(Vec::new(), &args.read, &args.output),
-                options: RecordOptions {
-                    command: args.command,
-                    directory: PathBuf::from("."),
-                    mode: args.profile_mode,
-                    records: args.record_size,
-                    firmware: args.firmware,
-                },
-            },
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, ns) in [
+            ("250", 250_000),
+            ("1.5ms", 1_500_000),
+            ("7ns", 7),
+            ("2 us", 2000),
+            ("1s", 1_000_000_000),
+        ] {
+            assert_eq!(time_ns(text), Ok(ns), "{text}");
+        }
+        for text in ["", "-1", "5 m", "nan", "1e30"] {
+            assert!(time_ns(text).is_err(), "{text}");
+        }
+    }
+}

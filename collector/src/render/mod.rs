@@ -29,7 +29,6 @@ mod store;
 mod swept;
 #[cfg(test)]
 pub(crate) mod testing;
-mod tpu;
 mod tuned;
 
 pub use candidates::{candidates_json, candidates_text};
@@ -56,4 +55,3 @@ pub use side_by_side::{
     pairs_json, pairs_text,
 };
 pub use store::{applied_json, applied_text, best_json, best_text};
-pub use tpu::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};

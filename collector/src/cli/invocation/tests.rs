@@ -1,6 +1,7 @@
 //! Command lines: what they ask for, and the words of what is refused.
 
 use opdata::Timestamp;
+use opreport::{OutputFormat, Verbosity};
 
 use super::*;
 

@@ -10,15 +10,15 @@ use tpuprofile::export::comparison::{Side, remove_old, write as write_comparison
 use tpuprofile::job::{Output, run_one};
 use tpuprofile::record::{RecordOptions, record};
 
-use crate::app::tpu_diff::{Comparison, note};
-use crate::cli::tpu::{TpuReading, TpuRequest};
-use crate::render::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};
+use crate::diff::{Comparison, note};
+use crate::request::{TpuReading, TpuRequest};
+use crate::tables::{files, notes, tables, warnings};
 
 /// Carries out a request.
 ///
 /// # Errors
 /// Fails if a dump cannot be read, a file cannot be written, a command cannot be recorded, an option makes no sense.
-pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
+pub(crate) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
     match request {
         TpuRequest::Read(reading) => read(&reading, None, view),
         TpuRequest::Diff {
@@ -96,15 +96,13 @@ fn read(
         note(
             view,
             Verbosity::Normal,
-            &tpu_warnings(job, reading.cores, recorded, &done),
+            &warnings(job, reading.cores, recorded, &done),
         );
-        note(view, Verbosity::Verbose, &tpu_notes(&done));
-        note(view, Verbosity::Normal, &tpu_files(&done));
+        note(view, Verbosity::Verbose, &notes(&done));
+        note(view, Verbosity::Normal, &files(&done));
         match view.format {
             OutputFormat::Json => objects.push(done.json(job)),
-            OutputFormat::Text => {
-                print(tpu_tables(&reading.job, &reading.tables, &done).as_bytes())?
-            }
+            OutputFormat::Text => print(tables(&reading.job, &reading.tables, &done).as_bytes())?,
         }
     }
     if let (Some(error), false) = (failed, any) {

@@ -12,7 +12,7 @@ use tpuprofile::report::Severity;
 const FINDINGS: usize = 12;
 
 /// Warnings about the tables: lost events, full buffers, another number of `cores` than stated.
-pub fn tpu_warnings(
+pub(crate) fn warnings(
     job: &Job,
     cores: Option<u32>,
     recorded: Option<&RecordOptions>,
@@ -67,7 +67,7 @@ pub fn tpu_warnings(
 }
 
 /// Findings that lose nothing, one a line.
-pub fn tpu_notes(done: &Done) -> String {
+pub(crate) fn notes(done: &Done) -> String {
     let findings = done.profile.report.findings.iter();
     findings
         .filter(|f| f.severity == Severity::Note)
@@ -76,13 +76,13 @@ pub fn tpu_notes(done: &Done) -> String {
 }
 
 /// The files that were written, one a line.
-pub fn tpu_files(done: &Done) -> String {
+pub(crate) fn files(done: &Done) -> String {
     let files = done.files.iter();
     files.map(|f| format!("wrote {}\n", f.display())).collect()
 }
 
 /// The summary, if it was requested or nothing else was, and a table for each grouping.
-pub fn tpu_tables(job: &Job, groupings: &[Grouping], done: &Done) -> String {
+pub(crate) fn tables(job: &Job, groupings: &[Grouping], done: &Done) -> String {
     let mut text = String::new();
     if job.outputs.contains(&Output::Summary) || job.outputs.len() > 1 || !groupings.is_empty() {
         text.push_str(&summary::text(&done.profile, &done.summary));

@@ -11,10 +11,8 @@ struct Whole {
 }
 
 fn parse(line: &str) -> TpuRequest {
-    Whole::try_parse_from(std::iter::once("tpu").chain(line.split(' ')))
-        .expect(line)
-        .tpu
-        .request()
+    let words = std::iter::once("tpu").chain(line.split(' '));
+    request(Whole::try_parse_from(words).expect(line).tpu)
 }
 
 fn read(line: &str) -> TpuReading {
@@ -41,28 +39,12 @@ fn old_commands_work() {
 }
 
 #[test]
-fn times_have_units() {
-    for (text, ns) in [
-        ("250", 250_000),
-        ("1.5ms", 1_500_000),
-        ("7ns", 7),
-        ("2 us", 2000),
-        ("1s", 1_000_000_000),
-    ] {
-        assert_eq!(time_ns(text), Ok(ns), "{text}");
-    }
-    for text in ["", "-1", "5 m", "nan", "1e30"] {
-        assert!(time_ns(text).is_err(), "{text}");
-    }
+fn defaults_and_subcommands() {
     let window = read("d --from 1 --to 2ms").job.ingest.window;
     assert_eq!(
         (window.from_ns, window.to_ns),
         (Some(1000), Some(2_000_000))
     );
-}
-
-#[test]
-fn defaults_and_subcommands() {
     let plain = read("a b c --out o");
     assert_eq!(
         (plain.job.dumps.len(), plain.job.outputs),

@@ -11,7 +11,7 @@ use tpuprofile::diff::{Diff, diff, table, text};
 use tpuprofile::{IngestOptions, Profile, ingest};
 
 /// A dump, and others compared with it.
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     first: Profile,
     /// The dumps' names in the order of the command line.
     names: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) struct Comparison {
 
 impl Comparison {
     /// The name of the dump that another is compared with, or `several` others.
-    pub(super) fn of(
+    pub(crate) fn of(
         dump: &Path,
         several: bool,
         options: &IngestOptions,
@@ -40,7 +40,7 @@ impl Comparison {
     }
 
     /// Compares another dump. One that cannot be read is reported; the others are compared all the same.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         dump: &Path,
         options: &IngestOptions,
@@ -65,7 +65,7 @@ impl Comparison {
     }
 
     /// Prints it, with at most `top` lines, and the reasons for doubt.
-    pub(super) fn show(&self, top: usize, view: View) -> anyhow::Result<()> {
+    pub(crate) fn show(&self, top: usize, view: View) -> anyhow::Result<()> {
         let one = |diff: &Diff| {
             let mut object = json!(diff);
             if let Some(changes) = object["changes"].as_array_mut() {
@@ -101,7 +101,7 @@ impl Comparison {
     }
 
     /// Whether a dump takes longer than the first by more than is allowed, in percent.
-    pub(super) fn verdict(&self, fail_above: Option<f64>, view: View) -> Exit {
+    pub(crate) fn verdict(&self, fail_above: Option<f64>, view: View) -> Exit {
         let mut exit = if self.whole {
             Exit::Done
         } else {
@@ -125,7 +125,7 @@ impl Comparison {
 }
 
 /// Writes to standard error, unless the user wants less output.
-pub(super) fn note(view: View, least: Verbosity, text: &str) {
+pub(crate) fn note(view: View, least: Verbosity, text: &str) {
     if view.verbosity >= least && !text.is_empty() {
         // Goes on if standard error is closed.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
