@@ -17,6 +17,7 @@ use opengine::serve::{SESSION, serve_session};
 use opengine::worker::serve;
 use opinstall::Home;
 use opmodels::{ImportError, Registry};
+use opreport::output::{complain, with_causes};
 use opreport::progress::for_stderr;
 use opreport::{Exit, Misuse, Style, Verbosity, View};
 
@@ -51,6 +52,14 @@ pub struct AppError {
     pub exit: Exit,
     /// The error with its place and its remedy.
     pub source: anyhow::Error,
+}
+
+impl AppError {
+    /// Prints the error with its causes, and returns the exit code to end with.
+    pub fn complain(&self) -> Exit {
+        complain(&with_causes(self.source.as_ref()));
+        self.exit
+    }
 }
 
 impl<E: Into<anyhow::Error>> From<E> for AppError {

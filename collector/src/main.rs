@@ -8,7 +8,7 @@ use opcollect::plan::HostFacts;
 use opengine::env::{Cores, Root};
 use opinstall::Home;
 use opreport::Exit;
-use opreport::output::{complain, limit_file_sizes_by_errors, printed, with_causes};
+use opreport::output::{complain, limit_file_sizes_by_errors, printed};
 
 fn main() -> ExitCode {
     limit_file_sizes_by_errors();
@@ -23,10 +23,7 @@ fn main() -> ExitCode {
         sweeps: Home::find().map_or_else(|_| "configs/sweeps".into(), |home| home.sweeps()),
     };
     let exit = match cli::parse(process) {
-        Ok(invocation) => app::perform(invocation).unwrap_or_else(|error| {
-            complain(&with_causes(error.source.as_ref()));
-            error.exit
-        }),
+        Ok(invocation) => app::perform(invocation).unwrap_or_else(|error| error.complain()),
         Err(cli::CliError::Syntax(error)) => {
             // Help and versions are printed by the parser, too.
             match printed(error.print()) {

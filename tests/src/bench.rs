@@ -206,7 +206,11 @@ impl Drop for Started {
 }
 
 /// The program under test.
-fn opcollect() -> PathBuf {
+///
+/// # Panics
+/// When it is not built.
+#[must_use]
+pub fn opcollect() -> PathBuf {
     let folder = std::env::var_os("OPBENCH_BINARIES").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release"),
         PathBuf::from,

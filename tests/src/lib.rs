@@ -13,7 +13,7 @@ pub mod predict;
 mod sandbox;
 mod stand_in;
 
-pub use bench::{Bench, Started};
+pub use bench::{Bench, Started, opcollect};
 pub use browser::Browser;
 pub use onnx::{Node, Tensor, model, relu};
 pub use optestkit::skip;

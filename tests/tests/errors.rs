@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Bench, Disk, Node, Outcome, Tensor, model, relu, skip};
+use e2e::{Bench, Disk, Node, Outcome, Tensor, model, opcollect, relu, skip};
 use opdata::read_rows;
 
 /// Exit codes of the manual.
@@ -286,6 +286,19 @@ fn a_disk_that_fills_up_loses_no_row_that_was_printed() {
     let printed = printed_points(&outcome.stderr);
     let kept = rows_of(&bench.path().join("kept/run"));
     assert!(kept >= printed, "{kept} rows for {printed} lines");
+}
+
+#[test]
+fn the_program_of_tpu_is_not_built() {
+    let bench = Bench::new();
+    let alone = bench.path().join("opcollect");
+    std::fs::copy(opcollect(), &alone).expect("a copy of the program");
+    let mut command = Command::new(alone);
+    command.args(["tpu", "read", "dump"]);
+    Outcome::of(command).failed(
+        FAILED,
+        &["opcollect-tpu", "scripts/setup --program=opcollect-tpu"],
+    );
 }
 
 #[test]

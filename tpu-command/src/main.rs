@@ -7,7 +7,7 @@ use clap::Parser as _;
 use opcollect::app::AppError;
 use opcollect::cli::args::{Cli, Command};
 use opreport::Exit;
-use opreport::output::{complain, limit_file_sizes_by_errors, with_causes};
+use opreport::output::{complain, limit_file_sizes_by_errors};
 
 mod diff;
 mod read;
@@ -22,9 +22,7 @@ fn main() -> ExitCode {
         return Exit::Usage.into();
     };
     let exit = read::perform(request::request(*args), cli.view.view());
-    let exit = exit.map_err(AppError::from).unwrap_or_else(|error| {
-        complain(&with_causes(error.source.as_ref()));
-        error.exit
-    });
-    exit.into()
+    exit.map_err(AppError::from)
+        .unwrap_or_else(|error| error.complain())
+        .into()
 }
