@@ -1,11 +1,8 @@
 //! `opcollect tpu`: dumps in, files and exit codes out; every way a dump can be broken; recording.
 
-#[path = "../../tpu/tests/dumps/mod.rs"]
-mod dumps;
-
 use std::path::{Path, PathBuf};
 
-use dumps::{Capture, Dump, Spec, make};
+use crate::dumps::{Capture, Dump, Spec, make};
 use e2e::{Bench, Outcome};
 use tpuprofile::chip::Chip;
 

@@ -1,15 +1,11 @@
 //! Runs by name: `list runs`, `latest`, labels, several runs compared; and what is left of runs that did not begin or failed.
 
-#[path = "../../collector/src/compare/testing.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod runs;
-
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
+use crate::made_runs::{failed, row, write_run};
 use e2e::{Bench, Outcome};
 use opdata::{RUN_JSON, Row, RunManifest, Status, read_rows};
-use runs::{failed, row, write_run};
 
 const USAGE: i32 = 2;
 const REGRESSION: i32 = 3;

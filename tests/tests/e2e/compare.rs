@@ -1,14 +1,10 @@
 //! `opcollect compare`: verdicts and exit codes on runs made here, and every way in which runs cannot be compared.
 
-#[path = "../../collector/src/compare/testing.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod runs;
-
 use std::path::PathBuf;
 
+use crate::made_runs::{failed, row, write_run};
 use e2e::Bench;
 use opdata::{Row, Status};
-use runs::{failed, row, write_run};
 
 /// Exit codes of the manual.
 const FAILED: i32 = 1;

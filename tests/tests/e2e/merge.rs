@@ -1,12 +1,8 @@
 //! `opcollect merge`: shards in, one run out; and shards that do not belong together.
 
-#[path = "../../collector/src/compare/testing.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod runs;
-
+use crate::made_runs::{row, write_run};
 use e2e::{Bench, Disk, Outcome, skip};
 use opdata::{Row, RunManifest, RunState, Shard, read_rows};
-use runs::{row, write_run};
 
 /// Exit codes of the manual.
 const FAILED: i32 = 1;

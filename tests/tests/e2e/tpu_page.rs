@@ -1,9 +1,6 @@
 //! The page of `opcollect tpu --web` in a browser.
 
-#[path = "../../tpu/tests/dumps/mod.rs"]
-mod dumps;
-
-use dumps::{Capture, Spec, make};
+use crate::dumps::{Capture, Spec, make};
 use e2e::{Bench, Browser, skip};
 use tpuprofile::chip::Chip;
 

@@ -1,17 +1,13 @@
 //! `opcollect nightly`: a real night, the night after it against it, what goes and what stays; and the examples for fleets.
 
-#[path = "../../collector/src/compare/testing.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod runs;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::made_runs::{row, write_run};
 use e2e::installed::counts;
 use e2e::{Bench, Outcome};
 use opdata::{Row, read_rows};
-use runs::{row, write_run};
 
 /// Exit codes of the manual.
 const FAILED: i32 = 1;
