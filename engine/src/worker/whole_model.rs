@@ -3,6 +3,7 @@
 mod agreement;
 mod inside;
 mod kernels;
+mod threads;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, Virtu
 
 use self::inside::{Allowance, Calls, WatchedRun, median, those_that_count};
 pub(super) use self::kernels::Kernels;
+use self::threads::on_threads;
 use super::arguments::compare_outputs;
 use super::shared::Shared;
 use crate::device::remote::{find_linker, link};
@@ -60,9 +62,10 @@ impl LoadedModel {
         }
         let start = Instant::now();
         shared.session.release()?;
-        let functions = in_functions(shared, &graph, |symbol, function| {
+        let scheduler = &shared.scheduler;
+        let functions = in_functions(&shared.module, &graph, jobs, |symbol, function| {
             let spec = schedules.get(symbol).unwrap_or(&ScheduleSpec::Default);
-            let scheduled = shared.scheduler.make(symbol, function, spec)?;
+            let scheduled = scheduler.make(symbol, function, spec)?;
             Ok(scheduled.schedule.function()?)
         })?;
         let module = shared
@@ -249,23 +252,18 @@ impl Run<'_> {
     }
 }
 
-/// Every operator's function, rewritten.
+/// Every operator's function, rewritten on `jobs` threads.
 fn in_functions(
-    shared: &Shared,
+    module: &IrModule,
     graph: &Graph,
-    rewrite: impl Fn(&str, &PrimFunc) -> anyhow::Result<PrimFunc>,
+    jobs: usize,
+    rewrite: impl Fn(&str, &PrimFunc) -> anyhow::Result<PrimFunc> + Sync,
 ) -> anyhow::Result<Vec<(String, PrimFunc)>> {
-    graph
-        .operators
-        .iter()
-        .map(|o| {
-            let function = shared.module.prim_func(&o.symbol)?;
-            Ok((
-                o.symbol.clone(),
-                rewrite(&o.symbol, &function)?.without_symbol()?,
-            ))
-        })
-        .collect()
+    let symbols = graph.operators.iter().map(|o| o.symbol.clone()).collect();
+    on_threads(symbols, jobs, |symbol: String| {
+        let function = rewrite(&symbol, &module.prim_func(&symbol)?)?;
+        Ok((symbol, function.without_symbol()?))
+    })
 }
 
 /// Where a model runs.
@@ -427,7 +425,7 @@ fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<Vi
         device: Device::cpu(),
         compiler: HostCompiler::shared(shared.session.plain_target()),
     };
-    let functions = in_functions(shared, graph, |_, function| {
+    let functions = in_functions(&shared.module, graph, jobs, |_, function| {
         let schedule = plain_loops(function, Plain::InParallel)?;
         Ok(schedule.function()?)
     })?;

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use anyhow::Context;
 use tvm_bridge::{IrModule, KernelModule};
 
+use super::threads::on_threads;
 use crate::device::KernelCompiler;
 
 /// Compiled functions of the models of a worker, by structural hash.
@@ -58,24 +58,7 @@ fn compile(
     compiler: &dyn KernelCompiler,
     jobs: usize,
 ) -> anyhow::Result<Vec<KernelModule>> {
-    let queue = Mutex::new(modules.into_iter().enumerate());
-    let next = || queue.lock().ok()?.next();
-    let work = || {
-        std::iter::from_fn(next)
-            .map(|(place, module)| Ok((place, compiler.load(&module)?)))
-            .collect::<anyhow::Result<Vec<_>>>()
-    };
-    let mut compiled = std::thread::scope(|scope| {
-        let builders: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        let mut compiled = Vec::new();
-        for builder in builders {
-            let lost = |_| anyhow::anyhow!("a thread that compiled a part of the model panicked");
-            compiled.extend(builder.join().map_err(lost)??);
-        }
-        anyhow::Ok(compiled)
-    })?;
-    compiled.sort_by_key(|(place, _)| *place);
-    Ok(compiled.into_iter().map(|(_, module)| module).collect())
+    on_threads(modules, jobs, |module| compiler.load(&module))
 }
 
 #[cfg(test)]
