@@ -19,17 +19,14 @@ const PLACES: usize = 1 << DEEPEST;
 /// Objectives whose prediction is the sum of the leaves itself.
 const OBJECTIVES: [&str; 3] = ["reg:squarederror", "reg:quantileerror", "rank:pairwise"];
 
-/// A decision as XGBoost has it: right if the value is at least the threshold.
-#[derive(Debug, Clone, Copy)]
-struct Split {
-    column: Column,
-    threshold: f32,
-}
-
 /// A node, before the tree is filled up.
 enum Node {
     Leaf(f32),
-    Inner { split: Split, children: [usize; 2] },
+    Inner {
+        column: Column,
+        threshold: f32,
+        children: [usize; 2],
+    },
 }
 
 /// A feature as decisions read it. A value that is missing there goes right in one column, and left in another.
@@ -89,9 +86,6 @@ impl Forest {
             .iter()
             .map(|tree| nodes(tree, width))
             .collect::<Option<_>>()?;
-        if trees.iter().any(|tree| depth(tree, 0) > DEEPEST) {
-            return None;
-        }
         let mut forest = Self {
             base: base.parse().ok()?,
             width,
@@ -100,6 +94,9 @@ impl Forest {
         };
         for nodes in &trees {
             let depth = depth(nodes, 0);
+            if depth > DEEPEST {
+                return None;
+            }
             let mut tree = Tree {
                 depth,
                 decisions: [Decision::default(); PLACES],
@@ -125,10 +122,14 @@ impl Forest {
                 return Some(());
             }
             Node::Leaf(_) => [node; 2],
-            Node::Inner { split, children } => {
-                let column = self.columns.binary_search(&split.column).ok()?;
+            Node::Inner {
+                column,
+                threshold,
+                children,
+            } => {
+                let column = self.columns.binary_search(column).ok()?;
                 tree.decisions[place] = Decision {
-                    threshold: split.threshold,
+                    threshold: *threshold,
                     column: column.try_into().ok()?,
                 };
                 *children
@@ -199,11 +200,11 @@ impl Tree {
 
 /// The columns that some decision reads, ascending.
 fn columns(trees: &[Vec<Node>]) -> Vec<Column> {
-    let splits = trees.iter().flatten().filter_map(|node| match node {
-        Node::Inner { split, .. } => Some(split.column),
+    let read = trees.iter().flatten().filter_map(|node| match node {
+        Node::Inner { column, .. } => Some(*column),
         Node::Leaf(_) => None,
     });
-    BTreeSet::from_iter(splits).into_iter().collect()
+    BTreeSet::from_iter(read).into_iter().collect()
 }
 
 /// The nodes of a tree, the root first. `None` if a split is by categories or is malformed.
@@ -240,13 +241,11 @@ fn nodes(tree: &Value, width: usize) -> Option<Vec<Node>> {
                 return None;
             }
             Some(Node::Inner {
-                split: Split {
-                    column: Column {
-                        feature,
-                        missing_right: *missing_left.get(place)? == 0,
-                    },
-                    threshold: condition,
+                column: Column {
+                    feature,
+                    missing_right: *missing_left.get(place)? == 0,
                 },
+                threshold: condition,
                 children: [
                     child(left[place], place)?,
                     child(*right.get(place)?, place)?,
