@@ -171,8 +171,8 @@ impl SourceKind for Perf {
 /// Counters of some events for every thread.
 struct PerfSource {
     counters: Vec<Counter>,
-    /// For each thread its counters in the order of `counters`, with their states at the start; the calling thread is
-    /// the last.
+    /// For each thread its counters in the order of `counters`, with their states when they were last switched off; the
+    /// calling thread is the last.
     tasks: Vec<Vec<(Handle, Seen)>>,
 }
 
@@ -226,14 +226,9 @@ impl CounterSource for PerfSource {
     }
 
     fn start(&mut self) -> Result<(), CounterError> {
-        let mut start = || -> io::Result<()> {
-            for (handle, before) in self.tasks.iter_mut().flatten() {
-                *before = Seen::read(handle)?;
-            }
-            let mut handles = self.tasks.iter_mut().flatten();
-            handles.try_for_each(|(handle, _)| handle.enable())
-        };
-        start().map_err(|error| PerfSource::failed(&error))
+        let mut handles = self.tasks.iter_mut().flatten();
+        let started = handles.try_for_each(|(handle, _)| handle.enable());
+        started.map_err(|error| PerfSource::failed(&error))
     }
 
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
@@ -243,7 +238,8 @@ impl CounterSource for PerfSource {
             let mut seen: Vec<Vec<Option<Seen>>> = vec![Vec::new(); self.counters.len()];
             for task in &mut self.tasks {
                 for ((handle, before), seen) in task.iter_mut().zip(&mut seen) {
-                    seen.push(Seen::read(handle)?.since(*before));
+                    let now = Seen::read(handle)?;
+                    seen.push(now.since(std::mem::replace(before, now)));
                 }
             }
             Ok(seen.iter().map(|seen| reading(seen)).collect())
