@@ -420,7 +420,7 @@ impl Schedule {
     pub fn can_decompose_padding(&self, block: &Block, l: &Loop) -> Result<bool> {
         // TVM's "no" is an error inside TVM. The first error of a process reads the symbols of all libraries for its
         // backtrace, which takes a quarter of a second (29 November 2026). So TVM is asked only where it may say yes.
-        if !stores_if_then_else(&self.call("ScheduleGet", &[&block.0])?)? {
+        if !stores_padded(&self.call("ScheduleGet", &[&block.0])?)? {
             return Ok(false);
         }
         let able = self.call("CanDecomposePadding", &[&block.0, &l.0])?;
@@ -448,8 +448,8 @@ impl Schedule {
     }
 }
 
-/// Whether all that a block does is to store an `if_then_else`, as TVM demands of a padding.
-fn stores_if_then_else(block: &Obj) -> Result<bool> {
+/// Whether all that a block does is to store a value or else a constant, as TVM demands of a padding.
+fn stores_padded(block: &Obj) -> Result<bool> {
     let body = field(block, "body")?;
     if type_key(&body) != Some("tirx.BufferStore") {
         return Ok(false);
@@ -459,5 +459,10 @@ fn stores_if_then_else(block: &Obj) -> Result<bool> {
         return Ok(false);
     }
     let op = field(&stored, "op")?;
-    Ok(type_key(&op) == Some("ir.Op") && string(&field(&op, "name")?)? == "prim.if_then_else")
+    if type_key(&op) != Some("ir.Op") || string(&field(&op, "name")?)? != "prim.if_then_else" {
+        return Ok(false);
+    }
+    let padding = elements(&field(&stored, "args")?)?.pop();
+    let kind = padding.as_ref().and_then(type_key);
+    Ok(matches!(kind, Some("ir.FloatImm" | "ir.IntImm")))
 }
