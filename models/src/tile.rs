@@ -88,7 +88,7 @@ impl VectorUnit {
     }
 
     /// The unit for a sliding window's tile. Each row of the tile also holds the row of the image that it loads, so
-    /// half the number of sums fit (a depthwise convolution of 112x112: 185 µs with 16 rows, 118 with 8; Zen 4,
+    /// half the number of sums fit. A depthwise convolution of 112×112 takes 185 µs with 16 rows, 118 with 8 (Zen 4,
     /// 2026-11-26).
     pub fn for_windows(self) -> VectorUnit {
         VectorUnit {

@@ -285,9 +285,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Members that see code or counts say nothing of samples without
-    /// ([`Ensemble`](crate::models::ensemble::Ensemble)): there their prediction is taken to be the mean of the default
-    /// members.
+    /// Members that see code or counts predict nothing for samples without them
+    /// ([`Ensemble`](crate::models::ensemble::Ensemble)). The mean of the default members stands in there.
     fn leave_out_readers(&self, pool: &Pool, by_member: &mut [Vec<f64>]) {
         let (usual, others) = by_member.split_at_mut(pool.usual);
         let readers = others.iter_mut().zip(&pool.members[pool.usual..]);

@@ -150,9 +150,9 @@ pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) ->
     }
 }
 
-/// The members that count alike unless data say otherwise, on every device. Each errs in its own way. They predict over
-/// the fitted sum, over the pieces of the busiest core, over its steps and over plain work; with sizes, without, and
-/// without totals.
+/// The members that have equal weights unless data say otherwise, on every device. They differ in two ways, so that
+/// their errors differ too. Each predicts the ratio of the time to one estimate ([`Base`]). Each sees all features, those
+/// without sizes, or those without totals.
 ///
 /// Chosen on 24 November 2026 by leaving out one dataset of five at a time: the members that lower the
 /// others' errors most. The five are `opbench-llvm`, `opbench-cuda`, `opbench-cuda-sm75`, the sample, and

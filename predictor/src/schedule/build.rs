@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::place::build::{Measured, Predictor, listed, predicted};
 use oplearn::interference::{Neighbour, Slowdowns};
 
-/// Time that a stage of several lanes costs beside its calls, ns, rounded up. 1.3 to 2.3 µs were measured (mlp beside
-/// itself in four stages against one by `opcollect run-graph`, two cores of a Zen 1 EPYC, 2026-11-25).
+/// Time that a stage of several lanes costs beside its calls, ns, rounded up. Measured by `opcollect run-graph`: mlp
+/// beside itself in four stages took 1.3 to 2.3 µs a stage more than in one (two cores of a Zen 1 EPYC, 2026-11-25).
 const STAGE_NS: f64 = 3_000.0;
 
 /// Origin of the times.

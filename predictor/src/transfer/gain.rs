@@ -28,8 +28,7 @@ pub struct Gain {
     pub one_factor_mape: f64,
     /// The adapted model: mixed of several corrections and a model of these measurements.
     pub adapted_mape: f64,
-    /// Weights of: the old model, the similar machines' predictions with one factor, these corrected, these corrected
-    /// by trees too, those by rates, and a model of the measurements.
+    /// Weights of the predictions that [`adaptation`](crate::model::adaptation) mixes.
     pub shares: Shares,
     /// The known machines that the new one is similar to, with weights; empty where the old model is asked without a
     /// machine.

@@ -1,11 +1,19 @@
 //! Command nodes: what the runtime recorded when it sent commands to the engines.
 //!
-//! A node is a 32-bit word: type in bits 0–6, engine 7–9, operation 10–14, function 15–19, info 20–31. Types: 0 name
-//! of a kernel (upper 25 bits its length, then its bytes), 1 command, 8–11 reference to descriptors (25-bit offset,
-//! next word the count; the port of CDMA in its top four bits). 12 is a reset of an engine's ids, 13 a command
-//! generated at run time, 14 a batch, 15 the end of a kernel. Nodes have no ids: they are counted per engine, from 0
-//! after each reset. The words themselves are read in `words`; which details go with which node is the business of
-//! `details`.
+//! A node is a 32-bit word: type in bits 0–6, engine 7–9, operation 10–14, function 15–19, info 20–31.
+//!
+//! | type | node |
+//! | --- | --- |
+//! | 0 | name of a kernel: its length in the upper 25 bits, then its bytes |
+//! | 1 | command |
+//! | 8–11 | reference to descriptors: a 25-bit offset; the next word is their count, CDMA's port in its top four bits |
+//! | 12 | reset of an engine's ids |
+//! | 13 | command generated at run time |
+//! | 14 | batch |
+//! | 15 | end of a kernel |
+//!
+//! Nodes have no ids. They are counted per engine, from 0 after each reset. `words` reads the words themselves;
+//! `details` decides which details belong to which node.
 
 use crate::chip::{Chip, NodeEngine};
 use crate::input::details::{Plan, Planned};

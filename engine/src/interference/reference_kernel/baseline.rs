@@ -10,8 +10,8 @@ const MOST_READINGS: usize = 1024;
 
 /// Times of the reference kernel, ns: those of the slowest thread.
 ///
-/// Both parts are needed. Two hyper-threads of a core hand over in a third of the time of separate cores, and multiply
-/// in twice the time (2.2 and 178 instead of 7.3 and 89 µs on an EPYC).
+/// Both parts are needed. Two hyper-threads of a core hand over in 2.2 µs and multiply in 178. Two separate cores take
+/// 7.3 and 89 (EPYC).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ReferenceTimes {
     pub products: f64,

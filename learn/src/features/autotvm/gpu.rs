@@ -1,8 +1,8 @@
 //! The loop nest of a GPU kernel from the AutoTVM knobs of the template that made it.
 //!
-//! Follows TVM's schedule templates (TOPI, 0.6 to 0.9): which split is bound to blocks, virtual threads and threads,
-//! what is staged in shared memory, and how the threads share its loads. Numbers are exact where the template decides
-//! them; registers and instructions are estimates.
+//! Follows the schedule templates of TOPI in TVM 0.6 to 0.9. They decide which split is bound to blocks, virtual threads
+//! and threads, what is staged in shared memory, and how the threads share its loads. These numbers are exact; registers
+//! and instructions are estimates.
 
 use opdata::Row;
 

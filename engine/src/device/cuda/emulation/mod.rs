@@ -33,8 +33,8 @@ fn obstacle() -> Option<String> {
 /// Runs the function of `module` as scheduled on `tensors`, outputs last; returns them as it left them.
 ///
 /// # Errors
-/// Fails if the program cannot be compiled for the GPU or its emulation, or a kernel is wrong: it touches memory
-/// outside its arguments, has results that depend on the order of its threads, or waits for threads that never come.
+/// Fails if the program cannot be compiled for the GPU or its emulation. Also fails if a kernel touches memory outside
+/// its arguments, waits for threads that never come, or has results that depend on the order of its threads.
 pub(super) fn run(module: &IrModule, target: &Target, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let loaded = load(Lowered::new(module, target, Asserts::Dropped)?)?;
     let device = Device::first(DeviceKind::Cuda);

@@ -18,8 +18,8 @@ const BATCH: usize = 0;
 const CHANNEL: usize = 1;
 const PIXEL: usize = 2;
 
-/// Largest part of an image that is read for all output channels before the next pixels, so that each channel's output
-/// is written in stretches: a part of a second-level cache.
+/// Largest part of an image that is read for all output channels before the next pixels. It fits into a second-level
+/// cache, and each channel's output is written in long stretches.
 const STRETCH_BYTES: i64 = 128 << 10;
 
 /// The schedule: a tile of output channels times vectors of pixels. Returns the knobs, which `choose` takes for the
