@@ -93,8 +93,8 @@ impl Home {
     }
 
     /// The file of the reference kernel's usual times.
-    pub fn sentinel(&self) -> PathBuf {
-        self.root.join(".cache/sentinel.json")
+    pub fn reference_kernel(&self) -> PathBuf {
+        self.root.join(".cache/reference-kernel.json")
     }
 }
 

@@ -122,15 +122,15 @@ words! {
 }
 
 words! {
-    /// The grade of a measurement, from its spread, drift and number of samples.
+    /// The grade of a measurement, from its spread, slowdown and number of samples.
     Quality, "a quality grade" {
-        /// Narrow interval, no drift: good for comparisons of a few percent.
+        /// Narrow interval, no slowdown: good for comparisons of a few percent.
         A = "A",
         /// Good for fitting.
         B = "B",
         /// Usable with care.
         C = "C",
-        /// Noisy or disturbed: measure again before relying on it.
+        /// Noisy, or measured under interference: measure again before relying on it.
         D = "D",
     }
 }

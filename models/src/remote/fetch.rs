@@ -121,7 +121,7 @@ fn copy(
     failed: &impl Fn(String) -> ImportError,
 ) -> Result<u64, ImportError> {
     let mut buffer = vec![0; 1 << 16];
-    let mut told = transfer.done;
+    let mut shown = transfer.done;
     watch(transfer);
     loop {
         let read = body.read(&mut buffer).map_err(|error| {
@@ -136,8 +136,8 @@ fn copy(
         file.write_all(&buffer[..read])
             .map_err(|e| ImportError::io(part, e))?;
         transfer.done += read as u64;
-        if transfer.done - told >= STEP {
-            told = transfer.done;
+        if transfer.done - shown >= STEP {
+            shown = transfer.done;
             watch(transfer);
         }
     }

@@ -83,8 +83,8 @@ fn check_ports(parts: &[ReadCore], folder: &Folder, global: &GlobalProfile, repo
             engine: Engine::Cdma,
             number,
         };
-        let told = global.counts.get(&stream).is_some_and(|&count| count > 0);
-        if have.contains(&number) || told {
+        let has_lines = global.counts.get(&stream).is_some_and(|&count| count > 0);
+        if have.contains(&number) || has_lines {
             continue;
         }
         let commands = |part: &ReadCore| {

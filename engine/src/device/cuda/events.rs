@@ -19,7 +19,7 @@ type Event = *mut c_void;
 /// More than twice the second-level cache of the largest GPU so far (126 MiB).
 const FLUSHED_BYTES: usize = 256 << 20;
 /// Bytes of the reference kernel's work.
-const SENTINEL_BYTES: usize = 64 << 20;
+const REFERENCE_BYTES: usize = 64 << 20;
 
 /// The functions of CUDA's runtime that are used here.
 #[derive(Clone, Copy)]
@@ -305,7 +305,7 @@ impl ReferenceKernel {
     /// Errors of CUDA.
     pub fn new(runtime: Runtime, timer: &mut EventTimer) -> Result<ReferenceKernel, CudaError> {
         let mut reference_kernel = ReferenceKernel {
-            scratch: Scratch::new(runtime, SENTINEL_BYTES)?,
+            scratch: Scratch::new(runtime, REFERENCE_BYTES)?,
             best: None,
         };
         let begun = Instant::now();

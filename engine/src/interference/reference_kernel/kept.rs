@@ -71,7 +71,7 @@ impl Kept {
     /// The installation's.
     pub fn of_installation() -> Kept {
         Kept {
-            path: Home::find().ok().map(|home| home.sentinel()),
+            path: Home::find().ok().map(|home| home.reference_kernel()),
             by: machine_and_build(),
             began_ms: Timestamp::now().unix_ms(),
         }
@@ -158,7 +158,7 @@ mod tests {
     fn the_next_process_knows_what_the_last_one_found() {
         let folder = tempfile::tempdir().unwrap();
         let at = |by: &str| Kept {
-            path: Some(folder.path().join("cache/sentinel.json")),
+            path: Some(folder.path().join("cache/reference-kernel.json")),
             by: by.to_owned(),
             began_ms: Timestamp::now().unix_ms(),
         };
@@ -185,7 +185,7 @@ mod tests {
             [usual(1, 10.0)],
             "one process, one word"
         );
-        std::fs::write(folder.path().join("cache/sentinel.json"), "damaged").unwrap();
+        std::fs::write(folder.path().join("cache/reference-kernel.json"), "damaged").unwrap();
         assert_eq!(known(&at("here")), []);
         Kept::nowhere().keep([usual(1, 1.0)].into_iter());
     }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn what_is_old_or_lucky_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("sentinel.json");
+        let path = folder.path().join("reference-kernel.json");
         let now = Timestamp::now().unix_ms();
         let found = |(process, age_ms, ns): (u32, i64, f64)| Found {
             by: "here".to_owned(),
