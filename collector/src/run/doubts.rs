@@ -4,7 +4,7 @@
 //! Bounds are wide: on a quiet machine the operators of a model measured alone sum to 70 to 112 % of it.
 
 use opdata::contract::Environment;
-use opdata::contract::interference::BUSY_SHARE;
+use opdata::contract::interference::{BUSY_SHARE, is_disturbed};
 use opdata::{CacheState, Row};
 use opengine::device::Conditions;
 use opreport::units;
@@ -70,6 +70,16 @@ pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
             "other processes took more than {} of the CPU time while {disturbed} of {} were measured: their grades are lower for it",
             units::percent(BUSY_SHARE),
             units::plural(measured, "point")
+        )
+    })
+}
+
+/// A doubt about a whole model's time, from the slowdown around its runs.
+pub(super) fn of_slowdown(at: &Conditions, slowdown: f64) -> Option<String> {
+    is_disturbed(slowdown).then(|| {
+        format!(
+            "{}: the whole model was measured under interference (the reference kernel took {slowdown:.2} times its idle time): measure again on a quiet machine",
+            at.without_cache()
         )
     })
 }
@@ -204,6 +214,13 @@ mod tests {
         let short = [whole(1, 0.01), whole(2, 0.02)];
         assert!(!is_slower(&two, &short, 2));
         assert_eq!(of_import(&[operator([0.002, 0.004])], &short, 2), [""; 0]);
+    }
+
+    #[test]
+    fn a_whole_model_is_doubted_if_the_machine_was_slow_around_it() {
+        let at = Conditions::new(2, CacheState::Model);
+        assert_eq!(of_slowdown(&at, 1.1), None);
+        insta::assert_snapshot!(of_slowdown(&at, 1.306).unwrap(), @"2 threads: the whole model was measured under interference (the reference kernel took 1.31 times its idle time): measure again on a quiet machine");
     }
 
     #[test]

@@ -239,6 +239,9 @@ fn measure(
         let operators = tally.into_reports();
         let doubts = doubts::of_import(&operators, &times_in_model.reports, cores);
         report.warnings.extend(doubts);
+        let slowdowns = times_in_model.slowdowns();
+        let doubts = slowdowns.filter_map(|(at, slowdown)| doubts::of_slowdown(at, slowdown));
+        report.warnings.extend(doubts);
         report.whole_model.extend(times_in_model.reports);
         report.operators.extend(operators);
     }

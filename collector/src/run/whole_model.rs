@@ -180,6 +180,12 @@ fn disturbance(measured: &WholeModelMeasured) -> f64 {
 }
 
 impl WholeModelTimes {
+    /// Conditions of the model's runs, and the slowdown around them.
+    pub fn slowdowns(&self) -> impl Iterator<Item = (&Conditions, f64)> {
+        let measured = self.measured.iter();
+        measured.map(|(at, measured)| (at, measured.slowdown))
+    }
+
     fn take(
         &mut self,
         at: &Conditions,

@@ -57,7 +57,8 @@ pub(crate) struct ReferenceKernel {
     cores: usize,
     baseline: Baseline,
     kept: Kept,
-    /// Readings that wait for the next quiet moment: fewer after each time in vain, for some machines are never quiet.
+    /// Readings that wait for the next quiet moment: fewer after each time in vain, as some machines are not quiet for
+    /// hours. A quiet moment makes them more again.
     waits: usize,
 }
 
@@ -117,25 +118,20 @@ impl ReferenceKernel {
     /// Errors of the pool.
     pub fn wait_for_quiet(&mut self, now: f64, pool: &Pool) -> Result<f64> {
         let mut slowdown = now;
-        if slowdown <= QUIET {
-            return Ok(slowdown);
-        }
-        // A processor that was idle is slow for a millisecond, and would be idle again in a pause: work wakes it.
-        for _ in 0..AT_ONCE {
-            slowdown = self.slowdown(pool)?;
-            if slowdown <= QUIET {
-                return Ok(slowdown);
+        let mut readings = 0;
+        while slowdown > QUIET && readings < AT_ONCE + self.waits {
+            // A processor that was idle is slow for a millisecond, and would be idle again in a pause: work wakes it.
+            if readings >= AT_ONCE {
+                std::thread::sleep(PAUSE);
             }
-        }
-        for _ in 0..self.waits {
-            std::thread::sleep(PAUSE);
             slowdown = self.slowdown(pool)?;
-            if slowdown <= QUIET {
-                self.waits = MOST_WAITS.min(2 * self.waits);
-                return Ok(slowdown);
-            }
+            readings += 1;
         }
-        self.waits = (self.waits / 2).max(1);
+        self.waits = match slowdown <= QUIET {
+            true if readings > AT_ONCE => MOST_WAITS.min(2 * self.waits),
+            true => self.waits.max(1),
+            false => self.waits / 2,
+        };
         Ok(slowdown)
     }
 
@@ -284,7 +280,7 @@ mod tests {
             reference_kernel.keep(1, reading(1.0, 0.0));
         }
         let start = Instant::now();
-        for left in [5, 2, 1, 1] {
+        for left in [5, 2, 1, 0, 0] {
             assert!(reference_kernel.wait_for_quiet(2.0, &pool).unwrap() > QUIET);
             assert_eq!(reference_kernel.waits, left);
         }
@@ -294,9 +290,10 @@ mod tests {
         for _ in 0..1000 {
             reference_kernel.keep(1, reading(1e12, 0.0));
         }
-        assert_eq!(reference_kernel.wait_for_quiet(1.0, &pool).unwrap(), 1.0);
-        assert_eq!(reference_kernel.waits, 1, "there was nothing to wait for");
-        assert_eq!(reference_kernel.wait_for_quiet(2.0, &pool).unwrap(), 1.0);
-        assert_eq!(reference_kernel.waits, 1, "it was over at once");
+        for now in [1.0, 2.0] {
+            reference_kernel.waits = 0;
+            assert_eq!(reference_kernel.wait_for_quiet(now, &pool).unwrap(), 1.0);
+            assert_eq!(reference_kernel.waits, 1, "the machine can be quiet again");
+        }
     }
 }
