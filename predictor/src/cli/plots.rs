@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use oplearn::data::Dataset;
-use opreport::svg::{Axis, Mark, Scale, Series, Steps, heat, plot};
+use opreport::svg::{Axis, Mark, Scale, Series, plot};
 
 use crate::correlate::KindReport;
 use crate::eval::Report;
-use crate::turning::{Surface, SurfaceReport, Sweep};
+use crate::turning::Sweep;
 
 fn axis(label: &str, scale: Scale) -> Axis {
     Axis {
@@ -110,48 +110,6 @@ pub fn turning(folder: &Path, sweeps: &[Sweep]) -> anyhow::Result<()> {
             &format!("{}-{}-{}", sweep.device, sweep.name, sweep.axis),
             &svg,
         )?;
-    }
-    Ok(())
-}
-
-/// Every surface that has a turning line, with the line.
-pub fn surfaces(
-    folder: &Path,
-    surfaces: &[Surface],
-    reports: &[SurfaceReport],
-) -> anyhow::Result<()> {
-    for report in reports {
-        let Some(crease) = &report.crease else {
-            continue;
-        };
-        let same = |s: &&Surface| {
-            (&s.name, &s.device, &s.first, &s.second)
-                == (&report.name, &report.device, &report.first, &report.second)
-        };
-        let Some(surface) = surfaces.iter().find(same) else {
-            continue;
-        };
-        let steps = |label: &String, factor| Steps {
-            label: label.clone(),
-            values: surface.values(factor),
-        };
-        let line: Vec<(f64, f64)> = crease
-            .turns
-            .iter()
-            .map(|at| (at.turn.value, at.second))
-            .collect();
-        let svg = heat(
-            &format!("{}: time over the best of a line", surface.name),
-            &steps(&surface.first, 0),
-            &steps(&surface.second, 1),
-            &surface.cells,
-            &line,
-        );
-        let name = format!(
-            "{}-{}-over-{}-{}",
-            surface.device, surface.first, surface.second, surface.name
-        );
-        write(folder, &name, &svg)?;
     }
     Ok(())
 }

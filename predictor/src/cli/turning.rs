@@ -6,18 +6,18 @@ use super::args::TurningArgs;
 use super::plots;
 use super::show::show;
 use crate::render;
-use crate::turning::{Options, Surfaces, analyse, knob, sweep};
+use crate::turning::factors::Points;
+use crate::turning::{Options, analyse, knob, sweep};
 
 /// Analyses sweeps and prints.
 pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
     let (mut sweeps, mut rows) = (Vec::new(), Vec::new());
-    let mut surfaces = Surfaces::default();
     for path in &args.files {
         // A dataset says so by its first column; a CSV file of sweeps has another header.
         match read_rows_with(path, Traces::Skip) {
             Ok(read) => rows.extend(read),
             Err(error) if path.is_dir() => return Err(error.into()),
-            Err(_) => sweeps.extend(sweep::read(path, &mut surfaces)?),
+            Err(_) => sweeps.extend(sweep::read(path)?),
         }
     }
     if let Some(name) = &args.knob {
@@ -32,22 +32,19 @@ pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
             render::turning::knob(name, &steps, style)
         });
     }
-    sweeps.extend(sweep::of_rows(&rows));
-    surfaces.add_rows(&rows);
-    let surfaces = surfaces.complete();
-    if sweeps.is_empty() && surfaces.is_empty() {
+    sweeps.extend(Points::new(&rows).sweeps());
+    if sweeps.is_empty() {
         anyhow::bail!(
-            "no operator was measured at {} or more numbers of threads or under enough schedules; sweep them with \
-             opcollect --sweep threads (or tile, split, input-size)",
+            "no operator was measured at {} or more values of one factor, all else equal; sweep one with opcollect --sweep \
+             threads (or tile, split), or compare two values with --knob",
             sweep::LEAST_POINTS
         );
     }
-    let analysis = analyse(&sweeps, &surfaces, Options { more: args.more });
+    let analysis = analyse(&sweeps, Options { more: args.more });
     if let Some(folder) = &args.plots {
         plots::turning(folder, &sweeps)?;
-        plots::surfaces(folder, &surfaces, &analysis.surfaces)?;
     }
     show(args.json, &analysis, |style| {
-        render::turning::turning(&analysis, style) + &render::surfaces::lines(&analysis.surfaces)
+        render::turning::turning(&analysis, style)
     })
 }

@@ -8,7 +8,6 @@
 //! | [`place`] | placements of operators on devices |
 //! | [`query`] | answers about operators and whole models, with their reasons |
 //! | [`suggest`] | what to measure next |
-//! | [`surfaces`] | turning points over two factors |
 //! | [`train`] | a trained model, its features, and what adapting it brought |
 //! | [`turning`] | turning points over one factor |
 
@@ -20,7 +19,6 @@ pub mod place;
 pub mod query;
 pub mod schedule;
 pub mod suggest;
-pub mod surfaces;
 pub mod train;
 pub mod turning;
 

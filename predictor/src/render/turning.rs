@@ -31,10 +31,6 @@ pub fn knob(name: &str, steps: &[KnobStep], style: Style) -> String {
 
 /// Turning points of sweeps.
 pub fn turning(analysis: &Analysis, style: Style) -> String {
-    if analysis.sweeps.is_empty() {
-        return "no operator was measured at enough values of one factor, all else equal\n"
-            .to_owned();
-    }
     let mut table = Table::new(&[
         Column::right("best"),
         Column::right("enough"),

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::choose::{from_probes, probes, with_more};
 use super::segment::{Turn, knee, turn};
-use super::surface::{Surface, SurfaceReport, analyse_surfaces};
 use super::sweep::Sweep;
 
 /// Options of the analysis.
@@ -64,12 +63,10 @@ pub struct Analysis {
     pub mean_ratio_with_more: Option<f64>,
     /// Measurements beyond the probes.
     pub more: usize,
-    /// Surfaces over two factors.
-    pub surfaces: Vec<SurfaceReport>,
 }
 
 /// Analyses sweeps. A sweep is helped by the others on its device and axis, never by itself.
-pub fn analyse(sweeps: &[Sweep], surfaces: &[Surface], options: Options) -> Analysis {
+pub fn analyse(sweeps: &[Sweep], options: Options) -> Analysis {
     let reports: Vec<SweepReport> = sweeps
         .iter()
         .map(|sweep| report(sweep, sweeps, options))
@@ -83,7 +80,6 @@ pub fn analyse(sweeps: &[Sweep], surfaces: &[Surface], options: Options) -> Anal
         mean_ratio_with_more: mean(|r| r.chosen_with_more),
         sweeps: reports,
         more: options.more,
-        surfaces: analyse_surfaces(surfaces),
     }
 }
 

@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 
 use opdata::Row;
+use opdata::stats::median;
 use serde::Serialize;
-use serde_json::{Map, Value};
+
+use super::factors::Points;
 
 /// A step of a knob from one value to the next larger one that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,51 +25,26 @@ pub struct KnobStep {
     pub median_ratio: f64,
 }
 
-/// The steps of a knob, in the order of its values; empty where no two rows differ in it alone.
-pub fn steps(rows: &[Row], knob: &str) -> Vec<KnobStep> {
-    let mut groups: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.status.has_time()) {
-        let knobs: Option<Map<String, Value>> = row
-            .schedule_knobs
-            .as_ref()
-            .and_then(|text| text.decode().ok());
-        let (Some(mut knobs), Some(time)) = (knobs, row.time_median_ns) else {
-            continue;
-        };
-        let Some(value) = knobs.remove(knob).and_then(|value| value.as_f64()) else {
-            continue;
-        };
-        let target = row.target.as_ref().map_or("", |target| target.as_str());
-        let rest = Value::Object(knobs);
-        let key = format!(
-            "{} {:?} {:?} {target} {rest}",
-            oplearn::features::workload_name(row),
-            row.threads,
-            row.cache_state
-        );
-        groups.entry(key).or_default().push((value, time));
-    }
+/// The steps of a factor, in the order of its values; empty where no two rows differ in it alone.
+pub fn steps(rows: &[Row], factor: &str) -> Vec<KnobStep> {
     let mut ratios: BTreeMap<(u64, u64), Vec<f64>> = BTreeMap::new();
-    for mut points in groups.into_values() {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        points.dedup_by(|later, first| later.0 == first.0);
-        for pair in points.windows(2) {
+    for line in Points::new(rows).lines(factor) {
+        for pair in line.points.windows(2) {
             let step = (pair[0].0.to_bits(), pair[1].0.to_bits());
             ratios.entry(step).or_default().push(pair[1].1 / pair[0].1);
         }
     }
-    let step = |((from, to), mut ratios): ((u64, u64), Vec<f64>)| {
-        ratios.sort_by(f64::total_cmp);
+    let step = |((from, to), ratios): ((u64, u64), Vec<f64>)| {
         let faster = ratios.iter().filter(|ratio| **ratio < 1.0).count();
-        KnobStep {
+        Some(KnobStep {
             from: f64::from_bits(from),
             to: f64::from_bits(to),
             pairs: ratios.len(),
             faster: faster as f64 / ratios.len() as f64,
-            median_ratio: ratios[ratios.len() / 2],
-        }
+            median_ratio: median(ratios)?,
+        })
     };
-    ratios.into_iter().map(step).collect()
+    ratios.into_iter().filter_map(step).collect()
 }
 
 #[cfg(test)]
@@ -97,7 +74,7 @@ mod tests {
             to: 2.0,
             pairs: 2,
             faster: 0.5,
-            median_ratio: 1.25,
+            median_ratio: 1.025,
         };
         assert_eq!(found, [expected]);
         assert!(steps(&rows, "other").is_empty());

@@ -1,17 +1,15 @@
-//! Series of times over an axis.
+//! Series of times over an axis, from CSV files (gzipped or not) with one measurement a line.
 //!
-//! From CSV files (gzipped or not) with one measurement a line. The axis is the column that starts with `threads` (a
+//! The axis is the column that starts with `threads` (a
 //! second one starts with `log2`). The time is the first with `time` or `latency` in its name. All columns of text tell
-//! the sweeps apart. From datasets: every workload with at least [`LEAST_POINTS`] numbers of threads.
+//! the sweeps apart.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use opdata::Row;
 use opdata::stats::median;
 
-use super::surface::Surfaces;
 use crate::error::{Error, Result};
 
 /// Fewer points show no turn.
@@ -34,7 +32,7 @@ pub struct Sweep {
 
 impl Sweep {
     /// Sorts, and takes the median of values that were measured more than once.
-    fn new(name: String, device: String, axis: &str, points: Vec<(f64, f64)>) -> Self {
+    pub fn new(name: String, device: String, axis: &str, points: Vec<(f64, f64)>) -> Self {
         let mut by_x: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
         for (x, time) in points {
             by_x.entry(x.to_bits())
@@ -70,16 +68,15 @@ impl Sweep {
     }
 }
 
-/// Reads sweeps from a CSV file, gzipped or not. With two axes, each gives a sweep of medians over the other one, and all
-/// points together are a surface.
+/// Reads sweeps from a CSV file, gzipped or not. With two axes, each gives a sweep of medians over the other one.
 ///
 /// # Errors
 /// Fails if the file cannot be read, lacks an axis or a time, or has a number that is not positive.
-pub fn read(path: &Path, surfaces: &mut Surfaces) -> Result<Vec<Sweep>> {
+pub fn read(path: &Path) -> Result<Vec<Sweep>> {
     let damaged = |detail: String| Error::File(format!("{}: {detail}", path.display()));
     let bytes = plain_bytes(path).map_err(|e| damaged(format!("it cannot be read: {e}")))?;
     let table = Table::read(&bytes).map_err(damaged)?;
-    let sweeps = table.sweeps(surfaces);
+    let sweeps = table.sweeps();
     if sweeps.is_empty() {
         return Err(damaged(format!(
             "no sweep has {LEAST_POINTS} values of its axis"
@@ -165,18 +162,13 @@ impl Table {
         })
     }
 
-    /// The sweeps with enough points; those over two axes are also surfaces.
-    fn sweeps(self, surfaces: &mut Surfaces) -> Vec<Sweep> {
+    /// The sweeps with enough points.
+    fn sweeps(self) -> Vec<Sweep> {
         let mut sweeps = Vec::new();
         for ((device, name), points) in self.groups {
             let grid = points.iter().any(|p| p[1].is_finite());
             let along = |place: usize| points.iter().map(|p| (p[place], p[2])).collect::<Vec<_>>();
             if let (true, Some(second)) = (grid, &self.second) {
-                // The second axis is a logarithm already.
-                let of = second.trim_start_matches("log2");
-                for [x, z, time] in &points {
-                    surfaces.add([&name, &device, &self.axis, of], [*x, z.exp2(), *time]);
-                }
                 sweeps.push(Sweep::new(name.clone(), device.clone(), second, along(1)));
             }
             sweeps.push(Sweep::new(name, device, &self.axis, along(0)));
@@ -193,39 +185,6 @@ fn device_and_name(labels: &[&str]) -> (String, String) {
         Some((only, _)) => (String::new(), (*only).to_owned()),
         None => (String::new(), "sweep".to_owned()),
     }
-}
-
-/// Sweeps over threads among measured rows.
-pub fn of_rows(rows: &[Row]) -> Vec<Sweep> {
-    let mut groups: BTreeMap<(String, String), Vec<(f64, f64)>> = BTreeMap::new();
-    for row in rows.iter().filter(|r| r.status.has_time()) {
-        let (Some(threads), Some(time)) = (row.threads, row.time_median_ns) else {
-            continue;
-        };
-        let shapes = row
-            .input_shapes
-            .as_ref()
-            .map_or_else(String::new, ToString::to_string);
-        let knobs = row.schedule_knobs.as_ref().map_or("", |k| k.as_str());
-        let key = format!(
-            "{}\u{0}{knobs}",
-            row.workload_hash.as_deref().unwrap_or(shapes.as_str())
-        );
-        let name = format!("{} {shapes}\u{0}{key}", row.op_name);
-        let device = row.env_hash.clone().unwrap_or_default();
-        groups
-            .entry((device, name))
-            .or_default()
-            .push((threads as f64, time));
-    }
-    groups
-        .into_iter()
-        .map(|((device, name), points)| {
-            let shown = name.split('\u{0}').next().unwrap_or_default().to_owned();
-            Sweep::new(shown, device, "threads", points)
-        })
-        .filter(|sweep| sweep.x.len() >= LEAST_POINTS)
-        .collect()
 }
 
 #[cfg(test)]
@@ -245,8 +204,7 @@ mod tests {
         }
         text.push_str("net,cpu,5,,30\n");
         std::fs::write(&path, &text).unwrap();
-        let mut surfaces = Surfaces::default();
-        let sweeps = read(&path, &mut surfaces).unwrap();
+        let sweeps = read(&path).unwrap();
         let shown: Vec<String> = sweeps
             .iter()
             .map(|s| format!("{} {} {} {:?} {:?}", s.device, s.name, s.axis, s.x, s.time))
@@ -256,19 +214,16 @@ mod tests {
         gpu net log2warp [0.0, 1.0, 2.0, 3.0, 4.0] [30.0, 31.0, 32.0, 33.0, 34.0]
         gpu net threads [1.0, 2.0, 3.0, 4.0, 5.0] [12.0, 22.0, 32.0, 42.0, 52.0]
         ");
-        let surfaces = surfaces.complete();
-        assert_eq!((surfaces.len(), surfaces[0].cells.len()), (1, 25));
-        assert_eq!(surfaces[0].values(1), [1.0, 2.0, 4.0, 8.0, 16.0]);
         std::fs::write(&path, text.replace("100", "fast")).unwrap();
         assert!(
-            read(&path, &mut Surfaces::default())
+            read(&path)
                 .unwrap_err()
                 .to_string()
                 .contains("line 2: `fast`")
         );
         std::fs::write(&path, "model,time\n").unwrap();
         assert!(
-            read(&path, &mut Surfaces::default())
+            read(&path)
                 .unwrap_err()
                 .to_string()
                 .contains("starts with `threads`")

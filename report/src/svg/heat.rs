@@ -1,6 +1,6 @@
-//! Heat maps: a cell for each pair of values, coloured by how long it takes, and a line over them.
+//! Heat maps: a cell for each pair of values, coloured by how long it takes.
 
-use super::canvas::{Anchor, Canvas, MARGIN, SIZE, path};
+use super::canvas::{Anchor, Canvas, MARGIN, SIZE};
 
 /// Colours from short to long, distinct in print and for colour-blind readers (after viridis).
 const SHADES: [[f64; 3]; 5] = [
@@ -25,20 +25,10 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Where a value is, 0 to 1, between the middles of the first and last step; beyond them for values outside.
+    /// Where one of the values is, 0 to 1.
     fn share(&self, value: f64) -> f64 {
-        let count = self.values.len() as f64;
-        let after = self.values.partition_point(|v| *v < value);
-        let place = match (after.checked_sub(1), self.values.get(after)) {
-            (Some(before), Some(next)) => {
-                let from = self.values[before];
-                before as f64 + (value / from).ln() / (next / from).ln()
-            }
-            (None, Some(first)) if value < *first => -0.5,
-            (None, _) => 0.0,
-            (Some(_), None) => count - 0.5,
-        };
-        (place + 0.5) / count
+        let step = self.values.partition_point(|v| *v < value);
+        (step as f64 + 0.5) / self.values.len() as f64
     }
 }
 
@@ -78,9 +68,8 @@ fn py(share: f64) -> f64 {
     SIZE.1 - MARGIN - share * (SIZE.1 - 2.0 * MARGIN)
 }
 
-/// A heat map of `[x, y, time]` cells. Colours tell time over the best of the same y, on a logarithmic scale, so that
-/// sizes can be compared; `line` is drawn through `(x, y)` points.
-pub fn heat(title: &str, x: &Steps, y: &Steps, cells: &[[f64; 3]], line: &[(f64, f64)]) -> String {
+/// A heat map of `[x, y, time]` cells. Colours show time over the best of the same y, on a logarithmic scale.
+pub fn heat(title: &str, x: &Steps, y: &Steps, cells: &[[f64; 3]]) -> String {
     let ratios: Vec<f64> = cells
         .iter()
         .map(|[_, row, time]| {
@@ -107,17 +96,6 @@ pub fn heat(title: &str, x: &Steps, y: &Steps, cells: &[[f64; 3]], line: &[(f64,
             shade(dark),
             short(*a),
             short(*b),
-        ));
-    }
-    if !line.is_empty() {
-        let line: Vec<(f64, f64)> = line
-            .iter()
-            .map(|(a, b)| (px(x.share(*a)), py(y.share(*b))))
-            .collect();
-        let path = path(&line);
-        canvas.line(format_args!(
-            "<path d=\"M{path}\" fill=\"none\" stroke=\"white\" stroke-width=\"6\"/>\n\
-             <path d=\"M{path}\" fill=\"none\" stroke=\"#d55e00\" stroke-width=\"3\"/>"
         ));
     }
     for (at, label) in ticks(x) {
@@ -165,34 +143,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_steps_and_others_lie_between() {
-        let steps = Steps {
-            label: String::new(),
-            values: vec![1.0, 2.0, 4.0, 8.0],
-        };
-        let shares: Vec<f64> = [0.5, 1.0, 2.0, 8f64.sqrt(), 8.0, 9.0]
-            .map(|v| steps.share(v))
-            .to_vec();
-        assert_eq!(shares, [0.0, 0.125, 0.375, 0.5, 0.875, 1.0]);
-    }
-
-    #[test]
-    fn a_map_has_its_cells_and_its_line() {
+    fn a_map_has_its_cells() {
         let steps = |label: &str| Steps {
             label: label.to_owned(),
             values: vec![1.0, 2.0],
         };
         let cells = [[1.0, 1.0, 8.0], [2.0, 1.0, 4.0], [1.0, 2.0, 7.0]];
-        let svg = heat(
-            "a < b",
-            &steps("x"),
-            &steps("y"),
-            &cells,
-            &[(1.0, 1.0), (2.0, 2.0)],
-        );
+        let svg = heat("a < b", &steps("x"), &steps("y"), &cells);
         assert_eq!(svg.matches("<title>").count(), 3);
         assert!(svg.contains("<title>1 × 1: 2.00</title>") && svg.contains("a &lt; b"));
-        assert_eq!(svg.matches("stroke=\"#d55e00\"").count(), 1);
         assert!(!svg.contains("NaN"));
         assert_eq!(
             [short(5.0), short(1.5e6), short(12_345.0), short(2.4e10)],

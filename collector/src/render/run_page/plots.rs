@@ -103,7 +103,6 @@ pub(super) fn heat_map(map: &Heat) -> String {
         &steps("register tile, elements", 0),
         &steps("threads", 1),
         &map.cells,
-        &[],
     )
 }
 
