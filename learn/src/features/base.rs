@@ -209,7 +209,7 @@ impl Bases {
         let rounds = (pieces.count / units).ceil();
         let steps = match pieces.steps {
             PieceSteps::Unknown => self.steps.exp2(),
-            PieceSteps::Round(one) => rounds * one,
+            PieceSteps::Round(one) => pieces.before + rounds * one,
             PieceSteps::Blocks(waves) => waves.cycles(units),
         };
         [rounds * pieces.work, steps]

@@ -21,6 +21,8 @@ pub(super) struct Pieces {
     pub count: f64,
     /// Operations of a piece.
     pub work: f64,
+    /// Cycles of one core before the first of them.
+    pub before: f64,
     /// Their cost.
     pub steps: PieceSteps,
 }

@@ -18,6 +18,8 @@ const APART: f64 = 1.65;
 const LANE: f64 = 1.0;
 /// Cycles for a lane of `batch_matmul`, whose lanes are scattered over a buffer of the whole tile first.
 const SCATTERED_LANE: f64 = 2.0;
+/// Cycles to pack a weight: 0.55 to 0.73 ns in products with one row (`opbench-llvm`, August 2022).
+const PACKING: f64 = 2.5;
 
 impl CpuNest {
     /// Cycles of one iteration of the parallel loop. None for this project's tiled kernels, and for samples of
@@ -37,6 +39,14 @@ impl CpuNest {
         };
         let tile = finish * self.broadcast_tile + TILE;
         Some(steps * (step.all + tile / depth.max(1.0)))
+    }
+
+    /// Cycles before the parallel loop.
+    pub(in crate::features) fn autotvm_preparation(&self, operator: &Operator) -> f64 {
+        match self.template {
+            Template::PackingDense => PACKING * operator.columns * operator.depth,
+            _ => 0.0,
+        }
     }
 
     /// One step of the reduction in one register tile.
@@ -84,7 +94,7 @@ impl CpuNest {
     fn unrolled(&self, operator: &Operator) -> f64 {
         match self.template {
             Template::BlockedConv if self.unroll > 0.0 => operator.kernel_width,
-            Template::PackedDense => self.depth_tile.max(1.0),
+            Template::PackedDense | Template::PackingDense => self.depth_tile.max(1.0),
             _ => 1.0,
         }
     }
@@ -155,6 +165,21 @@ mod tests {
             (apart - 7.0 * 16.0 * APART * 48.0 * 4.0).abs() < 1e-6,
             "{apart}"
         );
+    }
+
+    #[test]
+    fn weights_are_packed_at_each_call_by_one_release_alone() {
+        let knobs = r#"{"tile_y":[-1,1,1],"tile_x":[-1,5,8],"tile_k":[-1,16],"tile_inner":[-1,1]}"#;
+        let mut row = dense_row(1, 1000, 512, knobs);
+        let mut before = |release: &str| {
+            row.tvm_version = Some(release.to_owned());
+            let operator = Operator::of_row(&row);
+            let knobs = Knobs::read(row.schedule_knobs.as_ref());
+            let nest = CpuNest::decode(&operator, &row, &knobs).unwrap();
+            nest.autotvm_preparation(&operator)
+        };
+        assert_eq!(before("0.8.0"), PACKING * 512_000.0);
+        assert_eq!(before("0.9.dev0"), 0.0);
     }
 
     #[test]

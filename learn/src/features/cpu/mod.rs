@@ -87,15 +87,17 @@ impl Nest for CpuNest {
         } else {
             self.autotvm_cycles(query.operator, core_of(query.row))
         };
+        let before = self.autotvm_preparation(query.operator);
         let known = threads.is_some() || machine.units.is_some() || machine.cores.is_some();
         let pieces = Pieces {
             count: self.parallel,
             work: self.task_work,
+            before,
             steps: step.map_or(PieceSteps::Unknown, PieceSteps::Round),
         };
         Some(Schedule {
             serial: rounds * self.task_work,
-            steps: step.map(|step| rounds * step),
+            steps: step.map(|step| before + rounds * step),
             in_cycles: tiled,
             pieces: Some(pieces).filter(|_| !known),
         })

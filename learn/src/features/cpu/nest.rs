@@ -25,6 +25,8 @@ pub enum Template {
     Tiled = 18,
     /// A sample of MetaSchedule's space.
     Sampled = 19,
+    /// Product that packs its weights at each call.
+    PackingDense = 20,
 }
 
 /// A kernel's loops under its schedule.

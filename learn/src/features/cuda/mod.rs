@@ -53,6 +53,7 @@ impl Nest for GpuNest {
         let pieces = Pieces {
             count: self.blocks,
             work: self.thread_work * self.warps(),
+            before: 0.0,
             steps: PieceSteps::Blocks(waves),
         };
         Some(Schedule {
