@@ -104,7 +104,7 @@ fn window((rows, columns): (usize, usize), prices: &Prices, last: bool) -> Vec<S
     let mut steps = Vec::with_capacity(x + y);
     while x + y > 0 {
         let here = cost[x * width + y];
-        // Back from the end, left-overs first: so that they lie behind what could be paired before them.
+        // The walk goes backwards. It takes left-overs first, so that they come after the pairs.
         if y > 0 && cost[x * width + y - 1].saturating_add((prices.right)(y - 1)) == here {
             y -= 1;
             steps.push(Step::Right(y));

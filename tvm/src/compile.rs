@@ -100,8 +100,8 @@ impl Lowered {
     /// # Errors
     /// Fails if TVM does.
     pub fn structural_hash(&self) -> Result<u64> {
-        // The host's part refers to kernels of another module, which makes its hash an accident; what it does besides
-        // starting them follows from the kernels.
+        // The hash of the host's part depends on names in the device's module. The host only starts the kernels, so
+        // theirs suffices.
         let program = self.parts.device.as_ref().unwrap_or(&self.parts.host);
         program.structural_hash()
     }

@@ -168,7 +168,7 @@ impl Builder {
         Ok(Outcome::Built(Box::new(built), kernel))
     }
 
-    /// The kernel that had this program before `spec`'s, if any. Otherwise `spec`'s counts as the first from now on.
+    /// The earlier kernel with the same program, if any. Otherwise `spec` is remembered as the first.
     fn first_with(&self, spec: &KernelSpec, hash: u64) -> Option<u64> {
         let mut programs = self.programs.lock().ok()?;
         let first = *programs

@@ -38,7 +38,7 @@ impl QueryKey {
 
     /// Whether an answer to `other` answers this one.
     pub fn same_as(&self, other: &Self) -> bool {
-        // An operator without weights is never one with weights; what passes between uses of outputs is not known of older rows.
+        // Rows that lack the reuse of weights have no weights. Older rows lack that of outputs, so it may be unknown.
         self.weight_reuse_bytes.is_none() == other.weight_reuse_bytes.is_none()
             && alike(self.weight_reuse_bytes, other.weight_reuse_bytes)
             && alike(self.output_reuse_bytes, other.output_reuse_bytes)

@@ -1,4 +1,4 @@
-//! Forest plots: ratios with their intervals, one line each, 1 in the middle, logarithmic, a threshold as a band. The
+//! Forest plots: one ratio with its interval a line, on a logarithmic axis around 1. A threshold is drawn as a band. The
 //! page sets colours and the text's size.
 
 use crate::html::escape;
