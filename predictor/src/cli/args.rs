@@ -422,7 +422,8 @@ pub struct TurningArgs {
     /// Measurements allowed beyond the probes at powers of two.
     #[arg(long, default_value_t = 4, value_parser = whole, allow_negative_numbers = true)]
     pub more: usize,
-    /// Say instead what each step of this knob of the schedules does, all else equal, e.g. oc_nthread.
+    /// Show instead what each step of this factor does, all else equal: threads, or a number of the schedules such as
+    /// vector_length or "tile i".
     #[arg(long, value_name = "NAME", conflicts_with = "plots")]
     pub knob: Option<String>,
     /// Folder for plots (SVG) of the sweeps.

@@ -20,11 +20,13 @@ pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
             Err(_) => sweeps.extend(sweep::read(path)?),
         }
     }
+    let points = Points::new(&rows);
     if let Some(name) = &args.knob {
-        let steps = knob::steps(&rows, name);
+        let steps = knob::steps(&points, name);
         if steps.is_empty() {
             anyhow::bail!(
-                "no two rows differ in the knob {name} alone; knobs are in the column schedule_knobs of swept rows"
+                "no two rows differ in {name} alone; the factors of these rows: {}",
+                Vec::from_iter(points.names()).join(", ")
             );
         }
         let found = serde_json::json!({ "knob": name, "steps": steps });
@@ -32,7 +34,7 @@ pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
             render::turning::knob(name, &steps, style)
         });
     }
-    sweeps.extend(Points::new(&rows).sweeps());
+    sweeps.extend(points.sweeps());
     if sweeps.is_empty() {
         anyhow::bail!(
             "no operator was measured at {} or more values of one factor, all else equal; sweep one with opcollect --sweep \

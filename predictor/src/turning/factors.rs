@@ -43,6 +43,12 @@ impl Points {
         Self(measured.filter_map(Point::new).collect())
     }
 
+    /// Names of all factors.
+    pub fn names(&self) -> BTreeSet<&str> {
+        let names = self.0.iter().flat_map(|point| point.factors.keys());
+        names.map(String::as_str).collect()
+    }
+
     /// Every line of at least two values of a factor.
     pub fn lines(&self, factor: &str) -> Vec<Line> {
         let mut groups: BTreeMap<_, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
@@ -77,9 +83,8 @@ impl Points {
 
     /// For each workload and factor the line with the shortest time, where it has at least [`LEAST_POINTS`] values.
     pub fn sweeps(&self) -> Vec<Sweep> {
-        let names: BTreeSet<&String> = self.0.iter().flat_map(|p| p.factors.keys()).collect();
         let mut best: BTreeMap<_, (f64, Sweep)> = BTreeMap::new();
-        for factor in names {
+        for factor in self.names() {
             for Line { workload, points } in self.lines(factor) {
                 if points.len() < LEAST_POINTS {
                     continue;

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use opdata::Row;
 use opdata::stats::median;
 use serde::Serialize;
 
@@ -26,9 +25,9 @@ pub struct KnobStep {
 }
 
 /// The steps of a factor, in the order of its values; empty where no two rows differ in it alone.
-pub fn steps(rows: &[Row], factor: &str) -> Vec<KnobStep> {
+pub fn steps(points: &Points, factor: &str) -> Vec<KnobStep> {
     let mut ratios: BTreeMap<(u64, u64), Vec<f64>> = BTreeMap::new();
-    for line in Points::new(rows).lines(factor) {
+    for line in points.lines(factor) {
         for pair in line.points.windows(2) {
             let step = (pair[0].0.to_bits(), pair[1].0.to_bits());
             ratios.entry(step).or_default().push(pair[1].1 / pair[0].1);
@@ -49,7 +48,7 @@ pub fn steps(rows: &[Row], factor: &str) -> Vec<KnobStep> {
 
 #[cfg(test)]
 mod tests {
-    use opdata::JsonText;
+    use opdata::{JsonText, Row};
     use serde_json::json;
 
     use super::*;
@@ -68,7 +67,7 @@ mod tests {
             row(2, 8, 75.0),
             row(2, 16, 1.0),
         ];
-        let found = steps(&rows, "nthread");
+        let found = steps(&Points::new(&rows), "nthread");
         let expected = KnobStep {
             from: 1.0,
             to: 2.0,
@@ -77,6 +76,6 @@ mod tests {
             median_ratio: 1.025,
         };
         assert_eq!(found, [expected]);
-        assert!(steps(&rows, "other").is_empty());
+        assert!(steps(&Points::new(&rows), "other").is_empty());
     }
 }
