@@ -9,8 +9,6 @@ pub enum Estimate {
     Cycles,
     /// How windows that slide over each channel go through rows.
     Windows,
-    /// Exponentials that are fused after a reduction.
-    Epilogue,
     /// Weights and outputs that have left the caches.
     Reuse,
     /// How an operator goes through rows of neighbours.
@@ -29,10 +27,9 @@ pub enum Estimate {
 
 impl Estimate {
     /// All estimates, with the names of their modules.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Cycles, "cycles"),
         (Self::Windows, "windows"),
-        (Self::Epilogue, "epilogue"),
         (Self::Reuse, "reuse"),
         (Self::Runs, "runs"),
         (Self::Waves, "waves"),

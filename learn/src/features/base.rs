@@ -11,8 +11,6 @@ use super::schedule::{PieceSteps, Pieces};
 const FLOPS_PER_BYTE: f64 = 8.0;
 /// Arithmetic that takes as long as an exponential.
 const TRANSCENDENTAL_FLOPS: f64 = 40.0;
-/// Exponentials of a kernel of its own that take as long as one lane of an exponential that is fused after a reduction.
-const FUSED_LANE: f64 = 1.2;
 /// Bytes that take as long to move as looking for an element in one more input.
 const CHOICE_BYTES: f64 = 1.0;
 /// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
@@ -105,10 +103,7 @@ impl Bases {
     ) -> Self {
         let operator = query.operator;
         let moved = operator.bytes() + CHOICE_BYTES * operator.choices();
-        let calls = operator.transcendental_calls();
-        let exponentials = device
-            .fused_lanes(query)
-            .map_or(calls, |lanes| FUSED_LANE * lanes * calls);
+        let exponentials = operator.transcendental_calls();
         let operations =
             operator.total_flops() + FLOPS_PER_BYTE * moved + TRANSCENDENTAL_FLOPS * exponentials;
         let work = (operations / threads.busy + CALL_OPERATIONS).log2();

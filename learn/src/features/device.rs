@@ -46,11 +46,6 @@ pub(super) trait DeviceFeatures: Sync {
     /// Sets the features that depend on the device but not on the schedule.
     fn describe(&self, _: &mut Values, _: &Query<'_>) {}
 
-    /// Lanes for each exponential that is fused after a reduction.
-    fn fused_lanes(&self, _: &Query<'_>) -> Option<f64> {
-        None
-    }
-
     /// Cycles of one thread for all arithmetic under an unknown schedule.
     fn unscheduled_cycles(&self, _: &Query<'_>) -> Option<f64> {
         None

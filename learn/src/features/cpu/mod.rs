@@ -5,7 +5,6 @@ pub(super) mod nest;
 pub(super) mod cycles;
 mod default_tile;
 mod describe;
-mod epilogue;
 mod own;
 mod sampled;
 mod tile_axes;
@@ -46,10 +45,6 @@ impl DeviceFeatures for Cpu {
             .filter(|_| is_on(Estimate::DefaultTile))?;
         let nest = default_tile::nest(query.row, query.operator, unit)?;
         Some(Box::new(nest))
-    }
-
-    fn fused_lanes(&self, query: &Query<'_>) -> Option<f64> {
-        epilogue::lanes(query).filter(|_| is_on(Estimate::Epilogue))
     }
 
     fn unscheduled_cycles(&self, query: &Query<'_>) -> Option<f64> {
