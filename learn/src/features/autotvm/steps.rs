@@ -18,7 +18,8 @@ const APART: f64 = 1.65;
 const LANE: f64 = 1.0;
 /// Cycles for a lane of `batch_matmul`, whose lanes are scattered over a buffer of the whole tile first.
 const SCATTERED_LANE: f64 = 2.0;
-/// Cycles to pack a weight: 0.55 to 0.73 ns in products with one row (`opbench-llvm`, August 2022).
+/// Cycles to pack a weight: 0.55 to 0.73 ns in products with one row (`opbench-llvm`, August 2022). Of 1.7, 2.5 and 3.5
+/// this is best on that log (2026-11-29).
 const PACKING: f64 = 2.5;
 
 impl CpuNest {
