@@ -9,9 +9,6 @@ use serde_json::{Map, Value};
 
 use super::sweep::{LEAST_POINTS, Sweep};
 
-/// A knob that follows from the others: tiles decide how much is left to distribute over threads.
-const DERIVED: &str = "parallel_extent";
-
 /// A measured row as its factors.
 struct Point {
     /// Device and operator with its shapes.
@@ -108,7 +105,6 @@ impl Point {
             Some(text) => text.decode().ok()?,
             None => Map::new(),
         };
-        knobs.remove(DERIVED);
         let mut factors: BTreeMap<String, f64> = BTreeMap::new();
         factors.extend(
             row.threads
@@ -162,7 +158,8 @@ mod tests {
     use super::*;
 
     fn row(threads: u64, tile: u64, order: &str, time: f64) -> Row {
-        let knobs = json!({ "tile": [["i", tile], ["j", 4]], "order": order, "parallel_extent": 64 / tile });
+        let knobs =
+            json!({ "tile": [["i", tile], ["j", 4]], "order": order, "parallel_extent": null });
         Row {
             threads: Some(threads),
             schedule_knobs: Some(JsonText::from(&knobs)),
@@ -191,6 +188,23 @@ mod tests {
         assert_eq!(lines("threads"), [[(1.0, 100.0), (2.0, 70.0)]]);
         assert_eq!(lines("tile i"), [[(4.0, 100.0), (8.0, 50.0)]]);
         assert!(lines("tile j").is_empty() && lines("parallel_extent").is_empty());
+    }
+
+    #[test]
+    fn pieces_of_the_parallel_loop_are_a_factor() {
+        let row = |tile: u64, pieces: u64, time: f64| Row {
+            schedule_knobs: Some(JsonText::from(
+                &json!({ "tile": tile, "parallel_extent": pieces }),
+            )),
+            time_median_ns: Some(time),
+            ..opdata::testing::measured("add")
+        };
+        let points = Points::new(&[row(4, 8, 9.0), row(8, 8, 5.0), row(8, 16, 1.0)]);
+        assert_eq!(points.lines("tile")[0].points, [(4.0, 9.0), (8.0, 5.0)]);
+        assert_eq!(
+            points.lines("parallel_extent")[0].points,
+            [(8.0, 5.0), (16.0, 1.0)]
+        );
     }
 
     #[test]

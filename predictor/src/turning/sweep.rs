@@ -1,8 +1,7 @@
 //! Series of times over an axis, from CSV files (gzipped or not) with one measurement a line.
 //!
-//! The axis is the column that starts with `threads` (a
-//! second one starts with `log2`). The time is the first with `time` or `latency` in its name. All columns of text tell
-//! the sweeps apart.
+//! The axis is the column that starts with `threads` (a second one starts with `log2`). The time is the first with
+//! `time` or `latency` in its name. All columns of text tell the sweeps apart.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -143,6 +143,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_are_steps() {
+        let steps = Steps {
+            label: String::new(),
+            values: vec![1.0, 2.0, 4.0, 8.0],
+        };
+        let shares: Vec<f64> = [1.0, 2.0, 8.0].map(|v| steps.share(v)).to_vec();
+        assert_eq!(shares, [0.125, 0.375, 0.875]);
+    }
+
+    #[test]
     fn a_map_has_its_cells() {
         let steps = |label: &str| Steps {
             label: label.to_owned(),
