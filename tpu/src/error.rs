@@ -57,7 +57,7 @@ pub enum Error {
     Json {
         /// The file.
         path: PathBuf,
-        /// The place and the fault.
+        /// Where in the file, and what is wrong there.
         what: String,
     },
     /// `--strict` was given and the dump is not whole.

@@ -235,7 +235,7 @@ fn check_executor(settings: &Settings) -> Result<(), PlanError> {
     })
 }
 
-/// Threads beyond the cores wait for each other, and each takes memory for its stack: beyond this, workers die of it.
+/// Maximum number of threads a core. Each thread takes memory for its stack, and workers run out of memory with more.
 const MOST_THREADS_PER_CORE: u32 = 32;
 
 fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {

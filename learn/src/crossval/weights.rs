@@ -4,15 +4,14 @@
 //! weight. The member that improves the mixture most is then added again and again, and may be added several times. A
 //! member's weight is the number of its additions. So no weight is negative, they sum to one, and the judged error
 //! itself is minimised. Cross-validation over the folds finds the number of additions. Where workloads are few or
-//! differ much, additions do not generalise, and the default members alone are best.
+//! differ much, additions do not generalise. So the default members alone are kept if they are within one standard
+//! error of the best mixture (Breiman and others, "Classification and Regression Trees", 1984, section 3.4.3).
 
 use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;
 
 /// Numbers of members in a mixture that are tried beside the usual ones alone.
 const SIZES: [usize; 3] = [8, 12, 20];
-/// The error has to fall below this share of that of the default members to change anything.
-const WORTHWHILE: f64 = 0.98;
 
 /// Out-of-fold predictions of some members for the same samples.
 #[derive(Debug, Clone, Default)]
@@ -36,18 +35,25 @@ impl Predictions {
         let everything: Vec<usize> = (0..self.measured.len()).collect();
         let folds = self.fold.iter().max().map_or(0, |last| last + 1);
         let sizes = [self.usual, SIZES[0], SIZES[1], SIZES[2]];
-        let mut costs = [0.0; 4];
-        for fold in 0..folds {
-            let (test, train): (Vec<usize>, Vec<usize>) = everything
-                .iter()
-                .partition(|&&place| self.fold[place] == fold);
-            let grown = self.grown(&errors, &train, &sizes);
-            for (cost, weights) in costs.iter_mut().zip(&grown) {
-                *cost += self.cost(&mixed(&errors, weights, &test), &test);
-            }
-        }
-        let best = (1..sizes.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
-        let size = best.filter(|&b| costs[b] < WORTHWHILE * costs[0]);
+        // By fold, then by size.
+        let costs: Vec<Vec<f64>> = (0..folds)
+            .map(|fold| {
+                let (test, train): (Vec<usize>, Vec<usize>) = everything
+                    .iter()
+                    .partition(|&&place| self.fold[place] == fold);
+                let grown = self.grown(&errors, &train, &sizes);
+                let cost = |weights: &Vec<f64>| self.cost(&mixed(&errors, weights, &test), &test);
+                grown.iter().map(cost).collect()
+            })
+            .collect();
+        let total = |size: usize| costs.iter().map(|own| own[size]).sum::<f64>();
+        let best = (1..sizes.len()).min_by(|&a, &b| total(a).total_cmp(&total(b)));
+        let size = best.filter(|&size| {
+            let gains = costs.iter().map(|own| own[0] - own[size]);
+            let (gain, deviation) =
+                mean_and_deviation(gains.map(|gain| (gain, 1.0 / folds as f64)));
+            gain > deviation / (folds as f64 - 1.0).sqrt()
+        });
         let found = self.grown(&errors, &everything, &[sizes[size.unwrap_or(0)]]);
         found.into_iter().next().unwrap_or_default()
     }

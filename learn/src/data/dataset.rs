@@ -54,8 +54,6 @@ pub struct Sample {
     pub query_key: Option<QueryKey>,
     /// Its weight, by its quality grade.
     pub weight: f32,
-    /// Whether other work may have disturbed it unnoticed: a time on a CPU without a grade.
-    pub doubtful: bool,
     /// Position of its workload in [`Dataset::workloads`].
     pub workload: usize,
     /// Position of its machine in [`Dataset::machines`].

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use opdata::import::machine_of_target;
-use opdata::{CacheState, DeviceKind, Quality, Row};
+use opdata::{CacheState, Quality, Row};
 use opmodels::Source;
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
@@ -179,7 +179,6 @@ impl<'a> Collected<'a> {
             disturbed: None,
             query_key: QueryKey::of_row(row),
             weight: weight(row.quality),
-            doubtful: row.quality.is_none() && row.device_kind == DeviceKind::CPU,
             workload,
             machine,
             kind: row.op_kind.clone(),

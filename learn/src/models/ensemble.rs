@@ -9,12 +9,9 @@ use super::choice::Familiarity;
 use super::member::{Member, MemberSpec};
 use super::options::{FitOptions, Parallel};
 use super::regressor::Regressor;
-use super::similarity::{Importance, Similarity};
-use super::smooth::Smoother;
 use super::training_set::TrainingSet;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::features::base::Base;
 use crate::features::{Point, Scope};
 
 /// A trained ensemble.
@@ -49,18 +46,8 @@ pub struct Weights {
     pub known: Vec<f64>,
 }
 
-/// With fewer samples, each member is trained twice: chance then matters more, and trees are cheap.
-const FEW_SAMPLES: usize = 3000;
-/// Added to the seeds of the second training.
-const SECOND_SEED: u64 = 1000;
-/// Number of samples whose feature contributions are computed.
-const ASKED: usize = 32;
-
 impl Ensemble {
-    /// Trains all members; with few samples, twice. In the log of a tool that measures each kernel once on a CPU, a
-    /// single time under interference has much weight. There the second training uses times smoothed over the features
-    /// that the first found important. Graded times and those of GPUs are steady enough without. Smoothing would blur
-    /// the differences between operators.
+    /// Trains all members.
     ///
     /// # Errors
     /// Fails if there are fewer than two samples, or XGBoost's library is missing or fails.
@@ -68,38 +55,17 @@ impl Ensemble {
         let choice = &options.choice;
         let set = TrainingSet::new(dataset, indices);
         let fit = |spec: &MemberSpec| Member::fit(spec, &set, options.seed);
-        let mut members = each(&choice.members, options.parallel, fit)?;
-        let (mut unseen, mut known) = (choice.unseen.clone(), choice.known.clone());
-        if indices.len() < FEW_SAMPLES {
-            let doubtful = set.samples().all(|s| s.doubtful);
-            let smoothed = if doubtful {
-                smoothed(&set, &members)?
-            } else {
-                BTreeMap::new()
-            };
-            let again = |spec: &MemberSpec| {
-                let spec = MemberSpec {
-                    seed: spec.seed + SECOND_SEED,
-                    ..spec.clone()
-                };
-                match smoothed.get(&spec.base) {
-                    Some(times) => Member::taught(&spec, &set, times, options.seed),
-                    None => Member::fit(&spec, &set, options.seed),
-                }
-            };
-            members.extend(each(&choice.members, options.parallel, again)?);
-            for weights in [&mut unseen, &mut known] {
-                weights.iter_mut().for_each(|weight| *weight /= 2.0);
-                weights.extend_from_within(..);
-            }
-        }
+        let members = each(&choice.members, options.parallel, fit)?;
         let all = |of: fn(&Point) -> u64| {
             let numbers: BTreeSet<u64> = set.samples().map(|s| of(&s.point)).collect();
             numbers.into_iter().collect()
         };
         Ok(Self {
             members,
-            weights: Weights { unseen, known },
+            weights: Weights {
+                unseen: choice.unseen.clone(),
+                known: choice.known.clone(),
+            },
             workloads: all(|point| point.workload),
             machines: all(|point| point.machine),
         })
@@ -215,32 +181,6 @@ fn each(
         Parallel::Members => specs.par_iter().map(train).collect(),
         Parallel::Not => specs.iter().map(train).collect(),
     }
-}
-
-/// The samples' times without their noise (log2 ns), for each estimate that a member corrects.
-fn smoothed(set: &TrainingSet<'_>, members: &[Member]) -> Result<BTreeMap<Base, Vec<f64>>> {
-    let points: Vec<&Point> = set.samples().map(|s| &s.point).collect();
-    let importance = Importance::new(members, &points, ASKED)?;
-    let smoother = Smoother::new(&Similarity::new(&importance, &points), points.len());
-    let weights: Vec<f64> = set.samples().map(|s| f64::from(s.weight)).collect();
-    let bases: BTreeSet<Base> = members.iter().map(|member| member.spec.base).collect();
-    let estimate = |base: Base, point: &Point| {
-        let own = members.iter().find(|member| member.spec.base == base);
-        own.map_or(0.0, |member| member.estimate(point))
-    };
-    let smooth = |base: Base| {
-        let ratios: Vec<f64> = set
-            .samples()
-            .map(|s| s.log2_time - estimate(base, &s.point))
-            .collect();
-        smoother
-            .smooth(&ratios, &weights)
-            .into_iter()
-            .zip(&points)
-            .map(|(ratio, point)| ratio + estimate(base, point))
-            .collect()
-    };
-    Ok(bases.into_iter().map(|base| (base, smooth(base))).collect())
 }
 
 impl Regressor for Ensemble {

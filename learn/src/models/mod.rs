@@ -7,7 +7,6 @@
 //! | [`choice`] | which members an ensemble has, and how much each counts |
 //! | [`context`] | what running inside a model does to an operator's time |
 //! | [`similarity`] | how much one point's time tells about another's |
-//! | [`smooth`] | measured times without their noise |
 //! | [`pool`] | the members that a choice is made from |
 //! | [`training_set`] | samples to learn from, with what members that learn from the same ones share |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
@@ -30,7 +29,6 @@ pub mod rates;
 pub mod regressor;
 pub mod roofline;
 pub mod similarity;
-pub mod smooth;
 pub mod training_set;
 
 mod fit;

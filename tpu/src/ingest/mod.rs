@@ -71,7 +71,7 @@ pub struct IngestOptions {
     pub tiu_mhz: Option<f64>,
     /// DMA clock in MHz instead of the chip's.
     pub dma_mhz: Option<f64>,
-    /// How to treat losses.
+    /// Whether a damaged dump is an error.
     pub strictness: Strictness,
     /// The events that are kept after the matching.
     pub window: Window,

@@ -23,7 +23,7 @@ pub struct CommandLists {
     pub descriptors: Vec<Command>,
     /// From command nodes.
     pub nodes: Vec<Command>,
-    /// Number of those before the first reset of the engine's ids, if that shows the start of a program.
+    /// Number of command nodes before the first reset of the engine's ids, if that reset starts a program.
     pub framing: Option<usize>,
 }
 

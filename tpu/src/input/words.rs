@@ -5,7 +5,7 @@
 
 use crate::input::nodes::Mode;
 
-/// The item at an offset.
+/// An item of a block of command nodes: one word or several that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item<'a> {
     /// A kernel begins: its name.

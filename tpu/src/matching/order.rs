@@ -74,7 +74,7 @@ fn steps_missed(records: &[Record]) -> usize {
         .count()
 }
 
-/// Records where they stand, but for doubles and for neighbours whose order the hardware is known to confuse.
+/// Records in the order of the file, without duplicates. Neighbours that the hardware is known to swap are put in order.
 fn in_file_order(raw: &[RawRecord]) -> Ordered {
     let mut ordered = Ordered::default();
     let mut seen = HashSet::new();

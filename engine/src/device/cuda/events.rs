@@ -249,15 +249,15 @@ impl Scratch {
     }
 }
 
-/// Writes more memory than the second-level cache holds, on the stream of the kernels and so before the next one. The memory
-/// is taken by the first flush: most runs measure without.
+/// Writes more memory than the second-level cache holds, on the stream of the kernels and so before the next one. The first
+/// flush allocates that memory, because most runs need none.
 pub(super) struct Flusher {
     runtime: Runtime,
     scratch: Option<Scratch>,
 }
 
 impl Flusher {
-    /// Without memory yet.
+    /// A flusher without memory: the first flush allocates it.
     pub fn new(runtime: Runtime) -> Flusher {
         Flusher {
             runtime,

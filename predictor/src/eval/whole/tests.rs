@@ -23,7 +23,6 @@ fn dataset(calls: &[u64]) -> Dataset {
         disturbed: None,
         query_key: None,
         weight: 1.0,
-        doubtful: false,
         workload: number,
         machine: 0,
         kind: "dense".to_owned(),

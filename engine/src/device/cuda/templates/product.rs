@@ -98,7 +98,7 @@ pub(super) enum CopyLayout {
 }
 
 impl Product {
-    /// The product that the operator's one reduction is.
+    /// Reads the matrix product that the operator's only reduction computes.
     ///
     /// # Errors
     /// Fails if the block is not a product.
