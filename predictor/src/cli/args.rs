@@ -162,13 +162,18 @@ pub struct EvalArgs {
     #[arg(long)]
     pub ranker: bool,
     /// Confidence level of the intervals.
-    #[arg(long, default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
     pub level: f64,
     /// Shares of the training data for a learning curve, e.g. 0.1,0.3,1.
-    #[arg(long, value_delimiter = ',', value_parser = share)]
+    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share)]
     pub learning_curve: Vec<f64>,
     /// Seed of splits and models.
-    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 42,
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Folder for plots (SVG) of predicted against measured times and of the residuals.
     #[arg(long, value_name = "FOLDER")]
@@ -183,7 +188,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole, allow_negative_numbers = true)]
     pub measurements: Vec<usize>,
     /// Number of workloads to list.
-    #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub workloads: usize,
     /// Print one JSON object.
     #[arg(long)]
@@ -205,7 +210,12 @@ pub struct TrainArgs {
     #[arg(long)]
     pub device: Option<DeviceKind>,
     /// Seed of the random choices.
-    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 42,
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Print one JSON object.
     #[arg(long)]
@@ -225,7 +235,7 @@ pub struct UsingArgs {
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
     /// Confidence level of the intervals.
-    #[arg(long, default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
     pub level: f64,
     /// Print JSON.
     #[arg(long)]
@@ -262,7 +272,7 @@ pub struct QueryArgs {
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub groups: u64,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N,N,…", default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes to compare in place of the input's own.
     #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
@@ -289,13 +299,13 @@ pub struct PredictArgs {
     #[arg(long, value_name = "FILE.onnx", conflicts_with = "data")]
     pub model_file: Option<PathBuf>,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N,N,…", default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes; the model's own if left out.
     #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
     pub batch: Numbers,
     /// Sequence length, for models that have one.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
     /// Number of operators to list.
     #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
@@ -341,7 +351,12 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = budget)]
     pub time_limit: Duration,
     /// Seed of the random starts.
-    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 42,
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Write Gantt charts (SVG) and traces for Perfetto into this folder.
     #[arg(long, value_name = "DIR")]
@@ -406,7 +421,12 @@ pub struct CorrelateArgs {
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
     /// Seed of permutations and models.
-    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 42,
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Print one JSON object for each kind, in a list.
     #[arg(long)]
@@ -420,7 +440,7 @@ pub struct TurningArgs {
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Measurements allowed beyond the probes at powers of two.
-    #[arg(long, default_value_t = 4, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole, allow_negative_numbers = true)]
     pub more: usize,
     /// Show instead what each step of this factor does, all else equal: threads, or a number of the schedules such as
     /// vector_length or "tile i".
@@ -489,13 +509,13 @@ pub struct SuggestArgs {
     #[arg(long = "model-file", value_name = "FILE.onnx", action = clap::ArgAction::Append)]
     pub model_files: Vec<PathBuf>,
     /// Numbers of threads at which operators of models are candidates: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N,N,…", default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes at which operators of models are candidates; the model's own by default.
     #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
     pub batch: Numbers,
     /// Sequence length, for models that have one.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
     /// Maximum number of points to choose.
     #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
@@ -507,7 +527,12 @@ pub struct SuggestArgs {
     #[arg(long, short, value_name = "PLAN.toml")]
     pub out: PathBuf,
     /// Seed of the random choices.
-    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 42,
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Print one JSON object.
     #[arg(long)]

@@ -142,7 +142,7 @@ impl Sums {
     }
 }
 
-/// Costs of a block's points, with their kernels built or still to be built.
+/// What is left of the limits while points of a block are chosen. A kernel is paid for once, with its first point.
 struct Purse<'a> {
     pool: &'a Pool<'a>,
     block: &'a [usize],

@@ -84,7 +84,7 @@ mod tests {
     fn a_multiprocessor_issues_for_all_its_warps() {
         // 64 blocks on 8 of them: two waves of 4 blocks, 2 warps each.
         assert_eq!(KERNEL.cycles(8.0), 2.0 * 8.0 * 1000.0);
-        // One more block is a wave of its own, which waits for itself.
+        // The 65th block is a wave of its own: no other block hides its latency.
         let more = Waves {
             blocks: 65.0,
             ..KERNEL
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn few_blocks_wait_for_themselves() {
+    fn few_blocks_do_not_hide_latency() {
         let few = Waves {
             blocks: 8.0,
             ..KERNEL
