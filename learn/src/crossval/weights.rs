@@ -160,21 +160,39 @@ mod tests {
         assert_eq!(weights[2], 0.0);
     }
 
+    /// Two members with errors of these sizes in the first `helped` folds, and in the others.
+    fn pair(helped: usize, sizes: [[f64; 2]; 2]) -> Predictions {
+        let mut all = predictions(80);
+        all.members = sizes
+            .map(|[first, others]| {
+                let error = |place: usize| {
+                    let size = if all.fold[place] < helped {
+                        first
+                    } else {
+                        others
+                    };
+                    if place.is_multiple_of(2) { size } else { -size }
+                };
+                let measured = all.measured.iter().enumerate();
+                measured.map(|(place, m)| m + error(place)).collect()
+            })
+            .to_vec();
+        all
+    }
+
     #[test]
     fn what_helps_in_one_fold_alone_changes_nothing() {
         // The second member is right about the first fold, where the first one errs most, and worse about the others.
-        let mut all = predictions(80);
-        let erring = |first: f64, others: f64| -> Vec<f64> {
-            let error = |place: usize| {
-                let size = if all.fold[place] == 0 { first } else { others };
-                if place.is_multiple_of(2) { size } else { -size }
-            };
-            (0..80)
-                .map(|place| all.measured[place] + error(place))
-                .collect()
-        };
-        all.members = vec![erring(0.5, 0.1), erring(0.0, 0.12)];
+        let all = pair(1, [[0.5, 0.1], [0.0, 0.12]]);
         assert_eq!(all.mixture(), [1.0, 0.0]);
+    }
+
+    #[test]
+    fn a_gain_within_its_standard_error_changes_nothing() {
+        // Two folds of five gain more than the three others lose, but the five differ by more than their mean.
+        assert_eq!(pair(2, [[0.5, 0.1], [0.0, 0.25]]).mixture(), [1.0, 0.0]);
+        let certain = pair(2, [[0.5, 0.1], [0.0, 0.05]]).mixture();
+        assert!(certain[1] > 0.8, "{certain:?}");
     }
 
     #[test]
