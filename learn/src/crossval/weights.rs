@@ -7,6 +7,8 @@
 //! differ much, additions do not generalise. So the default members alone are kept if they are within one standard
 //! error of the best mixture (Breiman and others, "Classification and Regression Trees", 1984, section 3.4.3).
 
+use opdata::stats::moments;
+
 use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;
 
@@ -49,10 +51,10 @@ impl Predictions {
         let total = |size: usize| costs.iter().map(|own| own[size]).sum::<f64>();
         let best = (1..sizes.len()).min_by(|&a, &b| total(a).total_cmp(&total(b)));
         let size = best.filter(|&size| {
-            let gains = costs.iter().map(|own| own[0] - own[size]);
-            let (gain, deviation) =
-                mean_and_deviation(gains.map(|gain| (gain, 1.0 / folds as f64)));
-            gain > deviation / (folds as f64 - 1.0).sqrt()
+            let gains: Vec<f64> = costs.iter().map(|own| own[0] - own[size]).collect();
+            moments(&gains).is_some_and(|(gain, deviation)| {
+                gain > deviation / (gains.len() as f64 - 1.0).sqrt()
+            })
         });
         let found = self.grown(&errors, &everything, &[sizes[size.unwrap_or(0)]]);
         found.into_iter().next().unwrap_or_default()
