@@ -50,7 +50,7 @@ pub struct RunReport {
     pub tuned: Vec<TunedReport>,
     /// Points of the plan that have no row yet; above 0 only for runs that were stopped.
     pub left: u64,
-    /// Warnings: doubts about the machine or the plan.
+    /// Warnings about the machine or the plan.
     pub warnings: Vec<String>,
     /// Duration of the run, in nanoseconds.
     pub wall_ns: u64,

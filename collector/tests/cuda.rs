@@ -223,7 +223,7 @@ fn without_a_gpu_the_message_says_what_is_missing_and_what_can_be_done() {
 }
 
 #[test]
-fn an_old_driver_and_one_without_gpus_are_told_from_none() {
+fn an_old_driver_and_one_without_gpus_differ_from_none() {
     let folder = tempfile::tempdir().unwrap();
     for (version, gpus, parts) in [
         (12_040, 1, ["CUDA 12.4", "580"]),

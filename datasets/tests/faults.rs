@@ -138,7 +138,7 @@ fn json_columns_take_plain_json() {
 }
 
 #[test]
-fn damaged_parquet_is_told() {
+fn damaged_parquet_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.parquet");
     parquet::write(&path, [Ok(common::row(0))].into_iter()).unwrap();
@@ -177,7 +177,7 @@ fn a_flipped_bit_of_a_parquet_file_is_never_another_value() {
 }
 
 #[test]
-fn strange_paths_are_told() {
+fn strange_paths_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("none.csv");
     assert!(matches!(

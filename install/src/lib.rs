@@ -92,7 +92,7 @@ impl Home {
         self.root.join(".cache/schedules.sqlite")
     }
 
-    /// The file of the reference kernel's usual times.
+    /// The file of the reference kernel's idle times.
     pub fn reference_kernel(&self) -> PathBuf {
         self.root.join(".cache/reference-kernel.json")
     }

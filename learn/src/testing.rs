@@ -4,7 +4,6 @@ use opdata::{DeviceKind, Essentials, Loop, LoopKind, Row, Status};
 
 use crate::features::base::Bases;
 use crate::features::{FEATURES, Point};
-use crate::models::similarity::Importance;
 
 fn base(name: &str, kind: &str, device_kind: DeviceKind, knobs: &str) -> Row {
     Row {
@@ -92,13 +91,6 @@ pub fn conv_row(input: [u64; 4], [channels, window, stride]: [u64; 3], knobs: &s
         bytes_written: Some(4 * n * channels * out_h * out_w),
         ..base(&name, "conv2d", kind, knobs)
     }
-}
-
-/// The first feature counts nine times as much as the second.
-pub fn two_features() -> Importance {
-    let mut shares = vec![0.0; FEATURES.len()];
-    (shares[0], shares[1]) = (0.9, 0.1);
-    Importance(shares)
 }
 
 /// Points with these values.

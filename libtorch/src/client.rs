@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_go_wrong_is_told_apart() {
+    fn what_can_go_wrong_is_distinguished() {
         let refused = start(r#"read order; echo '{"Failed":{"message":"no TorchScript"}}'"#);
         assert!(
             matches!(&refused, Err(ClientError::Refused { message, .. }) if message == "no TorchScript")

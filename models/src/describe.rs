@@ -69,7 +69,7 @@ mod tests {
     use crate::graph::Graph;
 
     #[test]
-    fn what_passes_between_uses_is_told_as_far_as_it_is_known() {
+    fn bytes_between_uses_are_given_as_far_as_they_are_known() {
         let graph: Graph = serde_json::from_str(crate::graph::tests_sample()).unwrap();
         let mut row = Row::new(Essentials {
             run_id: "run",

@@ -317,7 +317,7 @@ proptest! {
 
     /// Words of any kind removed, or one doubled, in mode 1 or 2: what is called certain is true.
     #[test]
-    fn lost_words_tell_no_lies(
+    fn lost_words_give_no_wrong_results(
         chip in 0..4usize,
         capture in 1..3usize,
         seed in 1..50u64,

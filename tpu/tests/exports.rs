@@ -160,7 +160,7 @@ fn everything(dump: &Dump) -> (tempfile::TempDir, tpuprofile::job::Done) {
 }
 
 #[test]
-fn damage_is_told_at_the_top_of_every_file() {
+fn damage_is_reported_at_the_top_of_every_file() {
     for lose in [false, true] {
         let mut dump = make(Spec::new(Chip::Aks, Capture::Nodes));
         if lose {

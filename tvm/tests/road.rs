@@ -224,7 +224,7 @@ fn ir_survives_json() {
 }
 
 #[test]
-fn the_pool_uses_the_threads_it_is_told_to() {
+fn the_pool_uses_the_threads_that_are_set() {
     let pool = Pool::start(2).unwrap();
     assert_eq!(pool.in_use().unwrap(), 2);
     pool.use_threads(1).unwrap();
@@ -234,7 +234,7 @@ fn the_pool_uses_the_threads_it_is_told_to() {
 }
 
 #[test]
-fn a_block_tells_its_iterators_and_accesses() {
+fn a_block_has_its_iterators_and_accesses() {
     let s = Schedule::new(&function("conv2d_relu"), 1).unwrap();
     let names: Vec<String> = s
         .blocks()

@@ -179,7 +179,7 @@ fn timing(row: &Row) -> Option<Timing> {
     })
 }
 
-/// A drift as a factor by which the machine was slower; never below 1.
+/// A slowdown as a factor, never below 1.
 pub(super) fn drift(ratio: Option<f64>) -> f64 {
     ratio.unwrap_or(1.0).max(1.0)
 }

@@ -192,7 +192,7 @@ fn unlike_machines_need_a_word() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_told() {
+fn what_cannot_be_compared_is_reported() {
     let message = |a: &[Row], b: &[Row]| compared(a, b).unwrap_err().to_string();
     assert!(message(&rows(1), &[]).contains("holds no row"));
     let mut other = rows(1);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn mistyped_variables_are_told() {
+    fn mistyped_variables_are_reported() {
         let error = layers(&[], &[("OPCOLLECT_THREAD", "2")], "")
             .merge()
             .unwrap_err();

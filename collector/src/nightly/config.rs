@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn mistakes_are_reported_with_their_place() {
         let model = "[[model]]\nname = 'mlp'\n";
         insta::assert_snapshot!(
             [

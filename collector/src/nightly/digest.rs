@@ -19,7 +19,7 @@ const LISTED: usize = 10;
 pub struct Digest {
     /// How its points ended.
     pub counts: Counts,
-    /// The reference kernel's drift, if the run has it.
+    /// Slowdowns of the reference kernel, if the run has it.
     pub drift: Option<Drift>,
     /// Its whole models.
     pub models: Models,
@@ -30,11 +30,11 @@ pub struct Digest {
 pub struct Models {
     /// Number of whole models that were timed.
     pub timed: u64,
-    /// Number of timed ones with a drift beyond [`SLOWDOWN_BOUND`](opdata::contract::interference::SLOWDOWN_BOUND).
+    /// Number of timed ones with a slowdown beyond [`SLOWDOWN_BOUND`](opdata::contract::interference::SLOWDOWN_BOUND).
     pub disturbed: u64,
 }
 
-/// How the reference kernel's time went, over its best in the run.
+/// Slowdowns of the reference kernel over a run, by point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Drift {
     /// Median.

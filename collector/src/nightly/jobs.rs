@@ -155,7 +155,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn ends_are_told_apart() {
+    fn ends_are_distinguished() {
         let end = |script| watch(shell(script), LONG, LONG, &Interrupt::default()).unwrap();
         assert_eq!(end("exit 4"), JobEnd::Exited(4));
         assert_eq!(end("kill -9 $$"), JobEnd::Killed(9));

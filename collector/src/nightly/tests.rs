@@ -20,7 +20,7 @@ use crate::compare::testing::{failed, row, write_run};
 enum Act {
     /// Writes these rows and ends with this code.
     Rows(Vec<Row>, i32),
-    /// Writes these rows and a whole model that was measured at this drift.
+    /// Writes these rows and a whole model that was measured at this slowdown.
     Model(Vec<Row>, f64),
     /// Writes these rows and stops because its time is over.
     Part(Vec<Row>),

@@ -38,7 +38,7 @@ pub struct HostFacts {
 pub struct Planned {
     /// The plan.
     pub plan: Plan,
-    /// Doubts that do not forbid it.
+    /// Warnings that do not forbid it.
     pub warnings: Vec<Warning>,
     /// The Python that runs the importer; `None` for the project's own environment.
     pub python: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Planned {
     pub export_markdown: Option<PathBuf>,
 }
 
-/// A doubt about a plan.
+/// A warning about a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// More threads than cores: the times will be of threads that wait for each other.

@@ -57,8 +57,8 @@ pub fn replay_text(replayed: &Replayed, style: Style) -> String {
         }
         text.push_str(&table.render(style));
     }
-    for doubt in &replayed.doubts {
-        text.push_str(&format!("{} {doubt}\n", style.yellow("warning:")));
+    for warning in &replayed.warnings {
+        text.push_str(&format!("{} {warning}\n", style.yellow("warning:")));
     }
     text
 }
@@ -85,6 +85,6 @@ pub fn replay_json(replayed: &Replayed) -> Value {
             "name": count.name, "unit": count.unit, "recorded": count.recorded,
             "now": count.now.as_ref().ok(), "missing": count.now.as_ref().err(),
         })).collect::<Vec<_>>(),
-        "doubts": replayed.doubts,
+        "warnings": replayed.warnings,
     })
 }

@@ -106,7 +106,7 @@ pub(super) fn finished() -> RunReport {
     }
 }
 
-/// The same, stopped by the user, with a crash, a wrong result and doubts.
+/// The same, stopped by the user, with a crash, a wrong result and warnings.
 pub(super) fn interrupted() -> RunReport {
     let mut report = finished();
     report.state = RunState::Interrupted;

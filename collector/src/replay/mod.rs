@@ -72,8 +72,8 @@ pub struct Replayed {
     pub verdict: Verdict,
     /// Counters of one call, recorded and now.
     pub counts: Vec<CountPair>,
-    /// Reasons to doubt the comparison.
-    pub doubts: Vec<String>,
+    /// Warnings about the comparison.
+    pub warnings: Vec<String>,
 }
 
 /// A counter, as it was recorded and as it is now.
@@ -231,18 +231,18 @@ fn judge(
         log if log > 0.0 => Verdict::Slower,
         _ => Verdict::Faster,
     };
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if row.env_hash.as_deref() != Some(here) {
-        doubts.push("the row was measured on another machine".to_owned());
+        warnings.push("the row was measured on another machine".to_owned());
     }
     if is_disturbed(measured.slowdown) {
-        doubts.push(format!(
-            "the machine is disturbed now (slowdown {:.2})",
+        warnings.push(format!(
+            "the row was measured again under interference (the reference kernel took {:.2} times its idle time)",
             measured.slowdown
         ));
     }
     if row.drift_ratio.is_some_and(is_disturbed) {
-        doubts.push("the machine was disturbed when the row was measured".to_owned());
+        warnings.push("the row was measured under interference".to_owned());
     }
     Ok(Replayed {
         row_id: row.row_id.clone(),
@@ -255,7 +255,7 @@ fn judge(
         noise_ratio: noise.exp(),
         verdict,
         counts: counts(row, measured),
-        doubts,
+        warnings,
     })
 }
 

@@ -18,7 +18,6 @@ use opmodels::graph::Operator;
 use opreport::progress::Progress;
 use opreport::units;
 
-use super::doubts;
 use super::ledger::{Ledger, PointName};
 use super::queue::{Measuring, Pending};
 use super::row::{Ended, PointFacts, RunFacts};
@@ -26,6 +25,7 @@ use super::session::Clock;
 use super::stages::Stages;
 use super::stop::Stop;
 use super::tally::Tally;
+use super::warnings;
 use super::whole_model::WholeModelTimes;
 use crate::plan::Plan;
 use crate::propose::{Candidate, Outcome, Proposer};
@@ -230,7 +230,7 @@ impl Collector<'_, '_> {
             conditions: at,
             built,
             in_model_ns: self.times_in_model.in_model_ns(at, &job.operator.symbol),
-            doubtful: doubts::is_slower(at, &self.times_in_model.reports, self.cores),
+            doubtful: warnings::is_slower(at, &self.times_in_model.reports, self.cores),
         };
         let row = self.facts.row(self.ledger.next_ordinal(), &point, result);
         self.ledger.append(&row)?;

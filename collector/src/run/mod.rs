@@ -9,7 +9,6 @@
 mod collect;
 mod counts;
 mod curves;
-mod doubts;
 mod grades;
 pub(crate) mod in_model;
 mod ledger;
@@ -25,6 +24,7 @@ mod tally;
 mod tests;
 mod tuned;
 mod variants;
+mod warnings;
 mod whole_model;
 
 use std::collections::BTreeSet;
@@ -237,11 +237,11 @@ fn measure(
         }
         load.add(tally.load);
         let operators = tally.into_reports();
-        let doubts = doubts::of_import(&operators, &times_in_model.reports, cores);
-        report.warnings.extend(doubts);
+        let of_import = warnings::of_import(&operators, &times_in_model.reports, cores);
+        report.warnings.extend(of_import);
         let slowdowns = times_in_model.slowdowns();
-        let doubts = slowdowns.filter_map(|(at, slowdown)| doubts::of_slowdown(at, slowdown));
-        report.warnings.extend(doubts);
+        let of_models = slowdowns.filter_map(|(at, slowdown)| warnings::of_slowdown(at, slowdown));
+        report.warnings.extend(of_models);
         report.whole_model.extend(times_in_model.reports);
         report.operators.extend(operators);
     }
@@ -265,7 +265,7 @@ fn measure(
     stages.add_to(&mut manifest.stages_ns);
     manifest.end(report.state);
     manifest.save(&plan.out)?;
-    let load = doubts::of_load(load.disturbed, load.measured);
+    let load = warnings::of_load(load.disturbed, load.measured);
     report.warnings.extend(load);
     let wall = session.clock.now().saturating_sub(start);
     session.progress.detail(&stages.line(wall));
@@ -368,7 +368,7 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
     let environment = &prepared.environment;
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
     if !plan.compile_only && plan.remote.is_none() && simulation(plan, environment).is_none() {
-        warnings.extend(doubts::of_environment(environment));
+        warnings.extend(warnings::of_environment(environment));
     }
     let simulation = simulation(plan, environment);
     warnings.extend(simulation.clone());

@@ -17,9 +17,9 @@ use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
 use super::counts;
-use super::doubts;
 use super::grades::{quality, quality_under_load, worse};
 use super::ledger::PointName;
+use super::warnings;
 use crate::plan::Plan;
 
 /// Facts that all rows of a run share.
@@ -186,7 +186,7 @@ impl<'a> RunFacts<'a> {
             }
         }
         if let Some(quality) = row.quality
-            && (point.doubtful || doubts::contradicts_model(&row))
+            && (point.doubtful || warnings::contradicts_model(&row))
         {
             row.quality = Some(worse(quality, Quality::C));
         }

@@ -44,7 +44,7 @@ pub struct GraphReport {
     pub ways: Vec<WayReport>,
     /// The schedule's predicted time.
     pub expected: Option<Expected>,
-    /// The reference kernel's time over its usual one, the largest around a round.
+    /// The reference kernel's time over its idle time, the largest around a round.
     pub slowdown: f64,
 }
 

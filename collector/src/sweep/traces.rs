@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn traces_and_records_are_told_apart() {
+    fn traces_and_records_are_distinguished() {
         let trace = json!([[["GetSBlock", [], ["c", "main"], ["b0"]]], []]);
         assert_eq!(trace_of(&trace), Some(&trace));
         let record = json!([3, [trace, [0.001], {"kind": "llvm"}, []]]);

@@ -5,5 +5,5 @@
 
 /// One core's time to schedule, lower and compile a kernel, ns.
 pub const BUILD_NS: f64 = 65e6;
-/// Checking a point, drift and talk between the processes, ns.
+/// Checking a point, readings of the reference kernel and talk between the processes, ns.
 pub const AROUND_POINT_NS: f64 = 3e6;

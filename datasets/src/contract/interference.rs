@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_whether_it_was_disturbed() {
+    fn a_row_knows_whether_it_was_disturbed() {
         let row = |quality, drift_ratio| Row {
             quality,
             drift_ratio,

@@ -53,7 +53,7 @@ pub struct AtThreads<Times> {
 pub struct ModelTimes {
     /// End-to-end samples.
     pub taken: ModelSamples,
-    /// The reference kernel's time over its usual one, the largest around a sample or an instrumented run that counts.
+    /// The reference kernel's time over its idle time, the largest around a sample or an instrumented run that counts.
     #[serde(default)]
     pub drift: Option<f64>,
 }
@@ -162,7 +162,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_tell_the_import() {
+    fn names_contain_the_import() {
         for key in [None, Some("1f-b4")] {
             assert_eq!(import_key(&whole_model_file_name(key)), Some(key));
         }

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_with_its_fix() {
+    fn damage_is_reported_with_its_fix() {
         insta::assert_snapshot!(
             [
                 load_error(|text| text[..text.len() / 2].to_owned()),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn no_run_is_told() {
+    fn no_run_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let error = RunManifest::load(folder.path()).unwrap_err();
         assert!(matches!(error, Error::NotFound { path } if path.ends_with(RUN_JSON)));

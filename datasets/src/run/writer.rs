@@ -322,7 +322,7 @@ mod tests {
     use crate::row::skipped;
 
     #[test]
-    fn a_full_disk_is_told_as_one() {
+    fn a_full_disk_is_reported_as_one() {
         let path = PathBuf::from("/dev/full");
         let mut writer = RunWriter {
             file: OpenOptions::new().append(true).open(&path).unwrap(),

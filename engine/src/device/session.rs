@@ -183,7 +183,7 @@ pub trait Session {
     fn prepare(&self, _at: &Conditions) -> tvm_bridge::Result<()> {
         Ok(())
     }
-    /// Time of a fixed piece of work now, over its usual time under the conditions that were prepared, at least 1. It
+    /// Time of a fixed piece of work now, over its idle time under the conditions that were prepared, at least 1. It
     /// shows interference on the device. There is no default, so that no device counts as quiet unless it says so.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_distinguished() {
         assert_eq!(of_error(libc::EACCES), Pmu::Refused);
         assert_eq!(of_error(libc::ENOENT), Pmu::Absent);
         assert_eq!(

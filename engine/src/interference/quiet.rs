@@ -31,7 +31,7 @@ pub trait Watched {
     /// Fails if a call fails.
     fn time(&mut self, calls: u32) -> Result<Duration, Self::Error>;
 
-    /// Time of the reference kernel's work over its usual time.
+    /// Time of the reference kernel's work over its idle time.
     ///
     /// # Errors
     /// Fails if the work fails.

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_driver_is_told_what_is_needed() {
+    fn the_error_for_an_old_driver_names_what_is_needed() {
         let old = NoGpu::OldDriver((12, 4)).to_string();
         assert_eq!(
             old,

@@ -394,7 +394,7 @@ pub struct WholeModelMeasured {
     pub instrumented_sum_ns: f64,
     /// Median end-to-end time of the instrumented runs.
     pub instrumented_total_ns: f64,
-    /// The reference kernel's time over its usual one, the largest around a sample or an instrumented run that counts.
+    /// The reference kernel's time over its idle time, the largest around a sample or an instrumented run that counts.
     #[serde(rename = "drift")]
     pub slowdown: f64,
 }

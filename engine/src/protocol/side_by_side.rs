@@ -113,7 +113,7 @@ pub struct WaysCompared {
     pub rounds_ns: Vec<Vec<f64>>,
     /// For each way: whether its outputs have the bits of the virtual machine's.
     pub same_bits: Vec<bool>,
-    /// The reference kernel's time over its usual one, the largest around a round.
+    /// The reference kernel's time over its idle time, the largest around a round.
     pub slowdown: f64,
 }
 
@@ -145,7 +145,7 @@ pub struct GroupMember {
 pub struct GroupTimes {
     /// For each call.
     pub members: Vec<MemberTimes>,
-    /// The reference kernel's time over its usual one, the largest before and after.
+    /// The reference kernel's time over its idle time, the largest before and after.
     pub slowdown: f64,
 }
 

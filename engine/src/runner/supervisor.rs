@@ -87,7 +87,7 @@ impl Supervisor {
     }
 
     /// Sends a request that is not answered. A worker that is gone has forgotten everything already.
-    fn tell(&mut self, request: &Request) {
+    fn notify(&mut self, request: &Request) {
         if let Some(worker) = &mut self.worker
             && worker.send(request).is_err()
         {
@@ -359,7 +359,7 @@ impl Runner for Supervisor {
             self.known.remove(id);
             self.held.remove(id);
         }
-        self.tell(&Request::Drop { ids: ids.to_vec() });
+        self.notify(&Request::Drop { ids: ids.to_vec() });
     }
     fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure> {
         memory::check_whole_model(&spec.graph, self.order.policy.memory_limit_mib)?;
@@ -381,7 +381,7 @@ impl Runner for Supervisor {
     }
 
     fn forget_whole_model(&mut self) {
-        self.tell(&Request::DropWholeModel);
+        self.notify(&Request::DropWholeModel);
     }
 
     fn measure_whole_model(

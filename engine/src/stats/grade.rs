@@ -1,5 +1,5 @@
-//! The quality grade of a measured point: from the width of its interval, the machine's drift
-//! while it was taken, and the number of samples.
+//! The quality grade of a measured point. It follows from the width of its interval, the number of samples, and the
+//! larger of two drifts: the trend of its own samples and the slowdown of the reference kernel, as a share.
 //!
 //! | grade | half width / median | drift | samples |
 //! | --- | --- | --- | --- |

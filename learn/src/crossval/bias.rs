@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fold_does_not_tell_its_own_bias() {
+    fn a_fold_does_not_measure_its_own_bias() {
         let group = GroupBias::new(&[0.0, 0.0], &[0.2, -0.1], &[0, 1]);
         assert_eq!(
             (group.estimate(Some(0)), group.estimate(Some(1))),

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bin_has_samples_enough_to_tell_its_errors() {
+    fn a_bin_has_enough_samples_to_show_its_errors() {
         for (count, bins) in [(3000, 6), (110, 5), (60, 3), (50, 1)] {
             let some = samples().into_iter().step_by(3000 / count).take(count);
             let conformal = Conformal::fit(&some.collect::<Vec<_>>()).unwrap();

@@ -281,20 +281,20 @@ impl Judge<'_> {
                 .collect(),
             weights: self.weights(),
             fold: parts.to_vec(),
-            usual: pool.usual,
+            defaults: pool.defaults,
         })
     }
 
     /// Members that see code or counts predict nothing for samples without them
     /// ([`Ensemble`](crate::models::ensemble::Ensemble)). The mean of the default members stands in there.
     fn leave_out_readers(&self, pool: &Pool, by_member: &mut [Vec<f64>]) {
-        let (usual, others) = by_member.split_at_mut(pool.usual);
-        let readers = others.iter_mut().zip(&pool.members[pool.usual..]);
+        let (defaults, others) = by_member.split_at_mut(pool.defaults);
+        let readers = others.iter_mut().zip(&pool.members[pool.defaults..]);
         for (own, spec) in readers {
             for (place, &i) in self.judged.iter().enumerate() {
                 if !self.dataset.samples[i].point.knows(spec.reads()) {
-                    let sum: f64 = usual.iter().map(|one| one[place]).sum();
-                    own[place] = sum / usual.len() as f64;
+                    let sum: f64 = defaults.iter().map(|one| one[place]).sum();
+                    own[place] = sum / defaults.len() as f64;
                 }
             }
         }

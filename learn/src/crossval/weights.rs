@@ -12,7 +12,7 @@ use opdata::stats::moments;
 use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;
 
-/// Numbers of members in a mixture that are tried beside the usual ones alone.
+/// Numbers of members in a mixture that are tried beside the default members alone.
 const SIZES: [usize; 3] = [8, 12, 20];
 
 /// Out-of-fold predictions of some members for the same samples.
@@ -27,7 +27,7 @@ pub struct Predictions {
     /// The fold that held each sample out.
     pub fold: Vec<usize>,
     /// Number of default members, which come first.
-    pub usual: usize,
+    pub defaults: usize,
 }
 
 impl Predictions {
@@ -36,7 +36,7 @@ impl Predictions {
         let errors: Vec<Vec<f64>> = self.members.iter().map(|own| self.errors(own)).collect();
         let everything: Vec<usize> = (0..self.measured.len()).collect();
         let folds = self.fold.iter().max().map_or(0, |last| last + 1);
-        let sizes = [self.usual, SIZES[0], SIZES[1], SIZES[2]];
+        let sizes = [self.defaults, SIZES[0], SIZES[1], SIZES[2]];
         // By fold, then by size.
         let costs: Vec<Vec<f64>> = (0..folds)
             .map(|fold| {
@@ -63,9 +63,9 @@ impl Predictions {
     /// The best mixtures of the given sizes (ascending) for some samples.
     fn grown(&self, errors: &[Vec<f64>], places: &[usize], sizes: &[usize]) -> Vec<Vec<f64>> {
         let mut counts = vec![0.0; errors.len()];
-        counts.iter_mut().take(self.usual).for_each(|c| *c = 1.0);
+        counts.iter_mut().take(self.defaults).for_each(|c| *c = 1.0);
         let mut sum = mixed(errors, &counts, places);
-        let mut taken = self.usual.min(errors.len());
+        let mut taken = self.defaults.min(errors.len());
         let mut found = Vec::new();
         for &size in sizes {
             while taken < size {
@@ -149,7 +149,7 @@ mod tests {
             ],
             weights: vec![1.0; count],
             fold: (0..count).map(|i| i / 4 % 5).collect(),
-            usual: 1,
+            defaults: 1,
             measured,
         }
     }

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_tells_whether_its_time_was_disturbed() {
+    fn a_sample_knows_whether_its_time_was_disturbed() {
         let graded = |point, drift| Row {
             drift_ratio: Some(drift),
             ..row(point, 100.0, "m")

@@ -16,7 +16,7 @@ struct Measured {
     interval: Option<(f64, f64)>,
     /// Whether something else ran meanwhile, where that is known.
     disturbed: Option<bool>,
-    /// Time of the reference kernel around it over its usual time.
+    /// Time of the reference kernel around it over its idle time.
     drift: Option<f64>,
 }
 

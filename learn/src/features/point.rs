@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_told() {
+    fn names_are_unique_and_printed() {
         let mut names: Vec<&str> = FEATURES.iter().map(|f| f.name).collect();
         names.sort_unstable();
         names.dedup();

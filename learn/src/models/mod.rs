@@ -6,7 +6,6 @@
 //! | [`member`] | one of its members: what it sees, corrects and minimises |
 //! | [`choice`] | which members an ensemble has, and how much each counts |
 //! | [`context`] | what running inside a model does to an operator's time |
-//! | [`similarity`] | how much one point's time tells about another's |
 //! | [`pool`] | the members that a choice is made from |
 //! | [`training_set`] | samples to learn from, with what members that learn from the same ones share |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
@@ -28,7 +27,6 @@ pub mod ranker;
 pub mod rates;
 pub mod regressor;
 pub mod roofline;
-pub mod similarity;
 pub mod training_set;
 
 mod fit;

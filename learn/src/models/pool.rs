@@ -10,20 +10,20 @@ use super::member::{
 use crate::features::Scope;
 use crate::features::base::Base;
 
-/// Members for one kind of query: the first [`Pool::usual`] are good everywhere, the others on some machines.
+/// Members for one kind of query: the first [`Pool::defaults`] are good everywhere, the others on some machines.
 #[derive(Debug, Clone)]
 pub struct Pool {
     /// The members.
     pub members: Vec<MemberSpec>,
     /// Number of default members, which come first. They have equal weights unless another choice is better.
-    pub usual: usize,
+    pub defaults: usize,
 }
 
 /// Members that may carry over to workloads that were not seen. Those that read code or counts are in it only if these are
 /// `available`.
 pub fn unseen(available: &[Scope]) -> Pool {
     let [all, no_sizes, no_totals] = VIEWS;
-    let usual = default_members();
+    let defaults = default_members();
     let others = vec![
         member(Base::Steps, no_totals, ROBUST, 7),
         member(Base::Work, no_sizes, ROBUST, 8),
@@ -36,7 +36,7 @@ pub fn unseen(available: &[Scope]) -> Pool {
         member(Base::Work, no_sizes, ROBUST, 23),
         member(Base::Work, no_totals, ROBUST, 24),
     ];
-    Pool::of(usual, others, of_counts, available)
+    Pool::of(defaults, others, of_counts, available)
 }
 
 /// Members for compiled kernels of workloads that were not seen, which count alike. A schedule's speed follows from its
@@ -49,7 +49,7 @@ pub fn of_code() -> Vec<MemberSpec> {
 pub fn known(available: &[Scope]) -> Pool {
     let [all, no_sizes, _] = VIEWS;
     // Chosen with the members for unseen workloads, on random samples held out of the same logs.
-    let usual = vec![
+    let defaults = vec![
         MemberSpec {
             base: Base::Fitted,
             ..plain()
@@ -76,7 +76,7 @@ pub fn known(available: &[Scope]) -> Pool {
         deep(&member(Base::Fitted, all, ROBUST, 25)),
         deep(&member(Base::Work, no_sizes, Objective::Squared, 26)),
     ];
-    Pool::of(usual, others, [of_code, of_counts].concat(), available)
+    Pool::of(defaults, others, [of_code, of_counts].concat(), available)
 }
 
 /// Members for machines that were not seen, which count alike: their estimate knows the machine's rates.
@@ -89,15 +89,15 @@ pub fn foreign() -> Vec<MemberSpec> {
 
 impl Pool {
     fn of(
-        usual: Vec<MemberSpec>,
+        defaults: Vec<MemberSpec>,
         others: Vec<MemberSpec>,
         mut readers: Vec<MemberSpec>,
         available: &[Scope],
     ) -> Pool {
         readers.retain(|spec| spec.reads().all(|scope| available.contains(&scope)));
         Pool {
-            usual: usual.len(),
-            members: [usual, others, readers].concat(),
+            defaults: defaults.len(),
+            members: [defaults, others, readers].concat(),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::parse::{
     Numbers, against, budget, level, model_kinds, model_source, numbers, share, some, some_numbers,
     weight, whole,
 };
-pub use super::source::{SourceArgs, tell_left_out};
+pub use super::source::{SourceArgs, report_left_out};
 use crate::correlate::Against;
 
 const AFTER_HELP: &str = "\
@@ -102,15 +102,15 @@ pub struct DevicesArgs {
 
 impl DevicesArgs {
     /// Adds the device properties from `--devices` to the facts about the rows' machines.
-    pub fn tell(&self, rows: &mut RowSet) -> anyhow::Result<()> {
+    pub fn add_to(&self, rows: &mut RowSet) -> anyhow::Result<()> {
         if let Some(file) = &self.devices {
             let devices = read_devices(file)?;
-            let is_told = |row: &Row| {
+            let is_known = |row: &Row| {
                 row.env_hash
                     .as_ref()
                     .is_some_and(|name| devices.contains_key(name))
             };
-            if !rows.rows.is_empty() && !rows.rows.iter().any(is_told) {
+            if !rows.rows.is_empty() && !rows.rows.iter().any(is_known) {
                 say(&format!(
                     "{}: none of its devices is a machine of the data; the names have to be the same",
                     file.display()
@@ -129,7 +129,7 @@ impl DataArgs {
     pub fn rows(&self) -> anyhow::Result<RowSet> {
         let mut rows = self.source.read()?;
         rows.units = self.cores;
-        self.devices.tell(&mut rows)?;
+        self.devices.add_to(&mut rows)?;
         Ok(rows)
     }
 
@@ -141,6 +141,19 @@ impl DataArgs {
             None => Machines::Single,
         }
     }
+}
+
+/// The seed.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct SeedArgs {
+    /// Seed of the random choices.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 42,
+        allow_negative_numbers = true
+    )]
+    pub seed: u64,
 }
 
 /// `oppredict eval`.
@@ -167,14 +180,8 @@ pub struct EvalArgs {
     /// Shares of the training data for a learning curve, e.g. 0.1,0.3,1.
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', value_parser = share)]
     pub learning_curve: Vec<f64>,
-    /// Seed of splits and models.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 42,
-        allow_negative_numbers = true
-    )]
-    pub seed: u64,
+    #[command(flatten)]
+    pub random: SeedArgs,
     /// Folder for plots (SVG) of predicted against measured times and of the residuals.
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
@@ -209,14 +216,8 @@ pub struct TrainArgs {
     /// The kind of device, where the rows are of several: cpu, cuda, pynq or tpu.
     #[arg(long)]
     pub device: Option<DeviceKind>,
-    /// Seed of the random choices.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 42,
-        allow_negative_numbers = true
-    )]
-    pub seed: u64,
+    #[command(flatten)]
+    pub random: SeedArgs,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -260,7 +261,7 @@ pub struct QueryArgs {
     #[arg(long)]
     pub kernel: Option<Dims>,
     /// Output channels, or columns of a product.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub channels: Option<u64>,
     /// Strides, e.g. 2x2.
     #[arg(long)]
@@ -269,7 +270,12 @@ pub struct QueryArgs {
     #[arg(long)]
     pub padding: Option<Dims>,
     /// Groups of a grouped convolution.
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
     pub groups: u64,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
     #[arg(long, value_name = "N,N,…", default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
@@ -308,7 +314,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
     /// Number of operators to list.
-    #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub operators: usize,
     /// Give reasons and nearest measured rows for each operator.
     #[arg(long)]
@@ -350,14 +356,8 @@ pub struct PlaceArgs {
     /// Longest search for the optimum.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = budget)]
     pub time_limit: Duration,
-    /// Seed of the random starts.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 42,
-        allow_negative_numbers = true
-    )]
-    pub seed: u64,
+    #[command(flatten)]
+    pub random: SeedArgs,
     /// Write Gantt charts (SVG) and traces for Perfetto into this folder.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
@@ -412,22 +412,16 @@ pub struct CorrelateArgs {
     #[arg(long, default_value = "rate", value_parser = against())]
     pub against: Against,
     /// Number of factors to list, for each kind of operator.
-    #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub factors: usize,
     /// Number of factors with a partial dependence, the strongest of each kind.
-    #[arg(long, default_value_t = 0, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole, allow_negative_numbers = true)]
     pub partial: usize,
     /// Folder for plots (SVG) of the partial dependences.
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
-    /// Seed of permutations and models.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 42,
-        allow_negative_numbers = true
-    )]
-    pub seed: u64,
+    #[command(flatten)]
+    pub random: SeedArgs,
     /// Print one JSON object for each kind, in a list.
     #[arg(long)]
     pub json: bool,
@@ -464,7 +458,7 @@ pub struct AdaptArgs {
     #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
     pub model: Option<PathBuf>,
     /// Number of measurements to use, which the program chooses. The others show the gain.
-    #[arg(long, default_value_t = 20, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole, allow_negative_numbers = true)]
     pub measurements: usize,
     /// The adapted model to write.
     #[arg(long, short, value_name = "FILE.opm")]
@@ -526,14 +520,8 @@ pub struct SuggestArgs {
     /// The plan to write; with several models, one for each beside it.
     #[arg(long, short, value_name = "PLAN.toml")]
     pub out: PathBuf,
-    /// Seed of the random choices.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 42,
-        allow_negative_numbers = true
-    )]
-    pub seed: u64,
+    #[command(flatten)]
+    pub random: SeedArgs,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

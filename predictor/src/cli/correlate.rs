@@ -19,7 +19,7 @@ pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
         against: args.against,
         partial: args.partial,
         fit: FitOptions {
-            seed: args.seed,
+            seed: args.random.seed,
             ..FitOptions::default()
         },
     };

@@ -41,7 +41,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
         split: args.split,
         model: args.model,
         fit: FitOptions {
-            seed: args.seed,
+            seed: args.random.seed,
             ..FitOptions::default()
         },
         ranking: if args.ranker {
@@ -52,7 +52,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
         level: args.level,
         curve: args.learning_curve.clone(),
     };
-    let folds = args.split.folds(&dataset, args.seed)?.len();
+    let folds = args.split.folds(&dataset, args.random.seed)?.len();
     let first = match args.model {
         ModelKind::Ensemble => "first the members are chosen, then ",
         _ => "",
@@ -88,7 +88,7 @@ fn transfer(args: &EvalArgs, dataset: &Dataset) -> anyhow::Result<()> {
         );
     }
     let fit = FitOptions {
-        seed: args.seed,
+        seed: args.random.seed,
         ..FitOptions::default()
     };
     let done = AtomicUsize::new(0);

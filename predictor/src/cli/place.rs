@@ -44,7 +44,7 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<()> {
         predictor.as_ref(),
         args.energy_weight,
     )?;
-    let placed = place(&problem, args.seed, args.time_limit)?;
+    let placed = place(&problem, args.random.seed, args.time_limit)?;
     if let Some(folder) = &args.plots {
         for outcome in &placed.outcomes {
             charts(folder, &problem, outcome)?;

@@ -13,7 +13,7 @@ use opreport::Misuse;
 use opreport::output::{Stream, say};
 use rayon::prelude::*;
 
-use super::args::{PredictArgs, SourceArgs, tell_left_out};
+use super::args::{PredictArgs, SourceArgs, report_left_out};
 use super::model_path;
 use super::show::show;
 use crate::model::Trained;
@@ -95,7 +95,7 @@ fn compare(args: &PredictArgs, runs: &[PathBuf], trained: &Trained) -> anyhow::R
         ..args.source.clone()
     };
     let mut rows = source.read()?;
-    args.devices.tell(&mut rows)?;
+    args.devices.add_to(&mut rows)?;
     let comparison = trained.compare(&rows, args.using.level)?;
     show(args.using.json, &comparison, |style| {
         render::compare::comparison(&comparison, args.operators, style)
@@ -248,7 +248,7 @@ fn table(
         Ok::<_, anyhow::Error>(())
     })?;
     print(&mut waiting)?;
-    tell_left_out(&left_out);
+    report_left_out(&left_out);
     Ok(out.finish()?)
 }
 

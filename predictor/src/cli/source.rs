@@ -46,7 +46,7 @@ impl SourceArgs {
     /// Reads all rows. Reports records that could not be imported on standard error.
     pub fn read(&self) -> anyhow::Result<RowSet> {
         let rows = RowSet::read(&self.sources()?)?;
-        tell_left_out(&rows.left_out);
+        report_left_out(&rows.left_out);
         Ok(rows)
     }
 
@@ -75,7 +75,7 @@ impl SourceArgs {
 }
 
 /// Reports on standard error how many records were left out, and why.
-pub fn tell_left_out(left_out: &BTreeMap<String, u64>) {
+pub fn report_left_out(left_out: &BTreeMap<String, u64>) {
     for (reason, count) in left_out {
         say(&format!("{count} left out: {reason}"));
     }

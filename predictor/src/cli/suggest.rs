@@ -52,7 +52,7 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         }
         None => {
             let mut fit = FitOptions {
-                seed: args.seed,
+                seed: args.random.seed,
                 ..FitOptions::default()
             };
             fit.choice = choose(&dataset, &dataset.all(), &Familiarity::ALL, &fit, &())?.choice;
@@ -70,7 +70,7 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         machine,
         candidates: &candidates,
         limits,
-        seed: args.seed,
+        seed: args.random.seed,
     })?;
     let about = format!(
         "{} of {} candidates, about {}: chosen by oppredict suggest from {} measured points",

@@ -29,7 +29,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     drop(rows);
     let options = TrainOptions {
         fit: FitOptions {
-            seed: args.seed,
+            seed: args.random.seed,
             ..FitOptions::default()
         },
     };

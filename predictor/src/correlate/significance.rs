@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chance_is_told_from_dependence() {
+    fn chance_is_distinguished_from_dependence() {
         let x: Vec<f64> = (0..60).map(f64::from).collect();
         let noise: Vec<f64> = shuffled(60, 9).into_iter().map(|v| v as f64).collect();
         let orders = orders(60, 1);

@@ -58,7 +58,7 @@ mod tests {
     use oplearn::data::{Machines, RowSet};
     use oplearn::testing::dense_row;
 
-    /// The metrics of samples with these drifts, each predicted at this many times its time.
+    /// The metrics of samples with these slowdowns, each predicted at this many times its time.
     fn apart(samples: &[(Option<f64>, f64)]) -> Option<ByDisturbance> {
         let row = |(number, (drift_ratio, _)): (usize, &(Option<f64>, f64))| opdata::Row {
             point_id: number.to_string(),

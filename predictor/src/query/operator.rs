@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_padding_is_told_as_models_tell_it() {
+    fn a_padding_is_written_as_models_write_it() {
         let padding = |asked: Option<Vec<u64>>| {
             let mut query = query("max_pool", &[1, 64, 14, 14]);
             query.padding = asked;

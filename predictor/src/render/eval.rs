@@ -220,7 +220,7 @@ fn models(report: &Report, style: Style) -> String {
     if disturbed {
         let _ = writeln!(
             text,
-            "drift: time of the reference kernel around the model over its usual time; beyond {SLOWDOWN_BOUND:.2} something else ran, and the model is predicted for that"
+            "drift: time of the reference kernel around the model over its idle time; beyond {SLOWDOWN_BOUND:.2} something else ran, and the model is predicted for that"
         );
     }
     if let (Some(inside), Some(c)) = (report.models_inside, &report.coverage) {

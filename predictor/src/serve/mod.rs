@@ -104,7 +104,7 @@ async fn accept(listener: TcpListener, app: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(LONGEST_HEAD);
-    let mut end = pin!(told_to_end());
+    let mut end = pin!(end_requested());
     loop {
         let next = async {
             let place = Arc::clone(&room).acquire_owned().await;
@@ -143,7 +143,7 @@ async fn taken(listener: &TcpListener) -> TcpStream {
     }
 }
 
-async fn told_to_end() {
+async fn end_requested() {
     let terminated = async {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
             Ok(mut signal) => {

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_told_by_settings() {
+    fn a_plan_is_distinguished_by_its_settings() {
         let plan: Plan = serde_json::from_value(serde_json::json!({
             "model": {"source": "local", "model": "bert-tiny", "batch": 2, "seqlen": 64,
                 "inputs": [{"name": "data", "shape": [1, 3], "dtype": null}]},

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, HashSet};
 use oplearn::data::split::shuffled;
 use oplearn::features::Point;
 use oplearn::models::ensemble::Ensemble;
-use oplearn::models::similarity::{Importance, Similarity};
 use rayon::prelude::*;
 
 use super::cost::Cost;
+use super::similarity::{Importance, Similarity};
 use super::uncertainty::Uncertainty;
 use crate::error::Result;
 
@@ -283,7 +283,7 @@ fn nearest(similarity: &Similarity, measured: usize, block: &[usize]) -> Vec<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oplearn::testing::{points, two_features};
+    use oplearn::testing::points;
     use proptest::prelude::*;
 
     const BUILD_NS: f64 = 50.0;
@@ -308,7 +308,13 @@ mod tests {
     fn chosen(measured: &[(f32, f32)], open: &[(f32, f32)], limits: Limits) -> ChosenSamples {
         let (measured, open) = (points(measured), points(open));
         let measured: Vec<&Point> = measured.iter().collect();
-        by_importance(&two_features(), &measured, &pool(&open), limits, 1)
+        by_importance(
+            &Importance::of_two_features(),
+            &measured,
+            &pool(&open),
+            limits,
+            1,
+        )
     }
 
     fn limits(budget_ns: f64, points: usize) -> Limits {
@@ -340,8 +346,15 @@ mod tests {
         pool.kernels = vec![7, 7, 8, 8];
         let measured = points(&[(2.0, 2.0)]);
         let measured: Vec<&Point> = measured.iter().collect();
-        let choice =
-            |budget_ns| by_importance(&two_features(), &measured, &pool, limits(budget_ns, 9), 1);
+        let choice = |budget_ns| {
+            by_importance(
+                &Importance::of_two_features(),
+                &measured,
+                &pool,
+                limits(budget_ns, 9),
+                1,
+            )
+        };
         assert_eq!(choice(59.0).order.len(), 0);
         assert_eq!(choice(60.0).order.len(), 1);
         let two = choice(70.0);

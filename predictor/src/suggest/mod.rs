@@ -14,6 +14,7 @@ pub mod choose;
 pub mod cost;
 pub mod error;
 pub mod plan;
+pub mod similarity;
 pub mod simulate;
 pub mod uncertainty;
 

@@ -7,8 +7,9 @@
 //! redundant.
 
 use nalgebra::{Cholesky, DMatrix, DMatrixViewMut};
-use oplearn::models::similarity::Similarity;
 use rayon::prelude::*;
+
+use super::similarity::Similarity;
 
 /// Variance that measuring cannot remove, relative to that of a point without any information. It is noise, and effects
 /// that no feature shows.
@@ -164,7 +165,9 @@ fn explained(similarity: &Similarity, known: &[usize], unknown: &[usize]) -> DMa
 mod tests {
     use super::*;
     use oplearn::features::Point;
-    use oplearn::testing::{points, two_features};
+    use oplearn::testing::points;
+
+    use super::super::similarity::Importance;
 
     fn similarity() -> Similarity {
         let points = points(&[
@@ -175,7 +178,10 @@ mod tests {
             (5.0, 4.0),
             (9.0, 0.0),
         ]);
-        Similarity::new(&two_features(), &points.iter().collect::<Vec<&Point>>())
+        Similarity::new(
+            &Importance::of_two_features(),
+            &points.iter().collect::<Vec<&Point>>(),
+        )
     }
 
     fn close(a: f64, b: f64) {

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_the_measurements_counts_where_the_old_one_tells_nothing() {
+    fn a_model_of_the_measurements_counts_where_the_old_one_is_useless() {
         // Off by a power of two up or down, without any pattern that a correction could see.
         let order = shuffled(60, 9);
         let (wrong, error) = adapted(40, |i| {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sweeps_tell_what_lies_between_the_probes() {
+    fn other_sweeps_show_what_lies_between_the_probes() {
         let (one, two) = (sweep("a", 36.0, 30.0), sweep("b", 36.0, 10.0));
         let alone = from_probes(&one, &[]);
         let helped = from_probes(&one, &[&two]);

@@ -123,7 +123,7 @@ fn it_is_kept_shown_and_recorded_by_later_runs() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_told_and_the_run_goes_on() {
+fn a_file_that_cannot_be_used_is_reported_and_the_run_goes_on() {
     let installation = Installation::new();
     installation.calibrate();
     let file = std::fs::read_dir(installation.folder()).unwrap();

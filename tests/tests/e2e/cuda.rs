@@ -98,7 +98,7 @@ fn a_sweep_of_the_templates_keeps_a_row_of_each_schedule() {
 }
 
 #[test]
-fn an_unknown_architecture_is_told_the_known_ones() {
+fn the_error_for_an_unknown_architecture_lists_the_known_ones() {
     let bench = Bench::new();
     let args = ["--modelname", "mlp", "--target", "cuda -arch=sm_81"];
     let outcome = bench.run(&[&args[..], &["--compile-only"]].concat());
@@ -271,7 +271,7 @@ fn two_gpus_share_the_points_and_one_that_fails_costs_its_own() {
 }
 
 #[test]
-fn an_old_driver_is_told_what_is_needed_and_doctor_knows_it() {
+fn the_error_for_an_old_driver_names_what_is_needed_and_doctor_knows_it() {
     let Some(gpu) = StandInGpu::new() else {
         return;
     };

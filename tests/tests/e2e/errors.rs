@@ -20,7 +20,7 @@ const Y: Tensor<'_> = Tensor {
 };
 
 #[test]
-fn an_unknown_model_is_told_its_neighbours() {
+fn the_error_for_an_unknown_model_suggests_similar_names() {
     Bench::new()
         .run(&["--modelname", "resnet18x"])
         .failed(USAGE, &["resnet18x", "resnet-18", "list models"]);

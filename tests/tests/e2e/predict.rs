@@ -213,7 +213,7 @@ fn data_that_nothing_can_be_learned_from_is_refused() {
 }
 
 #[test]
-fn turning_points_and_correlations_are_told() {
+fn turning_points_and_correlations_are_printed() {
     let bench = Bench::new();
     let mut sweeps = "model,device,threads,total_time\n".to_owned();
     for model in ["a", "b"] {

@@ -150,7 +150,7 @@ fn operators_of_models_are_candidates_too() {
 }
 
 #[test]
-fn what_cannot_be_suggested_is_told() {
+fn what_cannot_be_suggested_is_reported() {
     let bench = begun();
     let suggest = |args: &[&str]| {
         let all = [&["suggest", "old", "--out", "plan.toml"], args].concat();

@@ -228,7 +228,7 @@ fn a_plan_says_what_it_comes_to_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_cannot_be_swept_is_told() {
+fn what_cannot_be_swept_is_reported() {
     let bench = bench();
     let sweep = |name: &str, text: &str| {
         bench.file(name, text);
@@ -265,7 +265,7 @@ fn what_cannot_be_swept_is_told() {
 }
 
 #[test]
-fn what_cannot_be_resumed_is_told_and_left_alone() {
+fn what_cannot_be_resumed_is_reported_and_left_alone() {
     let bench = bench();
     bench.run(&["--resume", "nowhere"]).failed(1, &["nowhere"]);
     let spent = bench.run(&job("run", &["--time-budget", "1ns"]));

@@ -328,7 +328,7 @@ fn broken_files_name_the_byte() {
 }
 
 #[test]
-fn what_is_lost_is_told_and_is_no_success() {
+fn what_is_lost_is_reported_and_is_no_success() {
     let told = |damage: &dyn Fn(&Path), parts: &[&str]| {
         let (bench, outcome) = broken(damage);
         assert_eq!(outcome.code, Some(NOT_WHOLE), "{}", outcome.stderr);

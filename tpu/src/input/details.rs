@@ -153,11 +153,12 @@ pub(super) fn price(chip: Chip, word: u32, meaning: Option<&Meaning>) -> u32 {
     if (reading.task, reading.function) != (node_task(word), node_function(word)) {
         return CONTRARY;
     }
-    let told = (
+    let expected = (
         Memory::of_code(node_info(word) >> 4 & 3),
         Memory::of_code(node_info(word) >> 6 & 3),
     );
-    u32::from(!reading.exact) + ELSEWHERE * u32::from(reading.memories.is_some_and(|m| m != told))
+    u32::from(!reading.exact)
+        + ELSEWHERE * u32::from(reading.memories.is_some_and(|m| m != expected))
 }
 
 /// A command of the plan.

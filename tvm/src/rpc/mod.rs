@@ -149,7 +149,7 @@ impl Session {
 
     /// The answer of a server's function to a text. `None` if there is no function of this name, or if it does not
     /// return a text.
-    pub fn tell(&self, name: &str, what: &str) -> Option<String> {
+    pub fn ask(&self, name: &str, what: &str) -> Option<String> {
         let said = self.call(name, &[&text(what)]).ok()?;
         let said: tvm_ffi::String = said.0.try_as()?;
         Some(said.as_str().to_owned())

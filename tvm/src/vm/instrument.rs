@@ -109,19 +109,19 @@ impl Call<'_> {
 }
 
 /// Called at each call.
-type Told = Box<dyn Fn(&Call<'_>)>;
+type CallHook = Box<dyn Fn(&Call<'_>)>;
 
 /// The hook for each call of a machine, if there is one; it can be changed during the machine's life.
 #[derive(Clone, Default)]
-pub(super) struct Hook(Rc<RefCell<Option<Told>>>);
+pub(super) struct Hook(Rc<RefCell<Option<CallHook>>>);
 
 impl Hook {
-    pub(super) fn set(&self, hook: Option<Told>) {
+    pub(super) fn set(&self, hook: Option<CallHook>) {
         self.0.replace(hook);
     }
 
     #[inline]
-    fn tell(&self, call: &Call<'_>) {
+    fn call(&self, call: &Call<'_>) {
         if let Some(hook) = &*self.0.borrow() {
             hook(call);
         }
@@ -137,11 +137,11 @@ impl Hook {
                 arguments,
                 result: None,
             };
-            hook.tell(&call);
+            hook.call(&call);
             let result = function.call_packed(arguments);
             call.moment = Moment::After;
             call.result = result.as_ref().ok();
-            hook.tell(&call);
+            hook.call(&call);
             result
         };
         Function::from_packed(move |arguments: &[AnyView<'_>]| {
@@ -219,7 +219,7 @@ mod tests {
     use crate::libs::Libraries;
 
     #[test]
-    fn wrappers_tell_the_hook_of_every_call_and_leave_nothing_behind() {
+    fn wrappers_call_the_hook_at_every_call_and_leave_nothing_behind() {
         Libraries::load().unwrap();
         const NAME: &str = "opbench.test.negated";
         let negated = Function::from_packed(|arguments: &[AnyView<'_>]| {

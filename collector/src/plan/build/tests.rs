@@ -51,7 +51,7 @@ fn the_main_job() {
 }
 
 #[test]
-fn threads_once_each_with_a_doubt_about_too_many() {
+fn threads_once_each_with_a_warning_about_too_many() {
     let planned = plan(&[("modelname", "mlp"), ("threads", "2,max,1,4")]).unwrap();
     assert_eq!(planned.plan.threads, [2, 1, 4]);
     assert_eq!(planned.warnings.len(), 1);

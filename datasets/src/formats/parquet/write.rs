@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_with_the_number_of_its_row() {
+    fn a_fault_is_reported_with_the_number_of_its_row() {
         let mut seeds = vec![1; GROUP_ROWS + 10];
         seeds[GROUP_ROWS + 4] = u64::MAX;
         let error = seeds_through(ConvertedType::NONE, &seeds).unwrap_err();

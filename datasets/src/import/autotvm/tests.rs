@@ -146,7 +146,7 @@ fn a_strict_import_refuses_the_first_fault() {
 }
 
 #[test]
-fn machines_are_told_by_name_and_repeats_that_contradict_are_left_out() {
+fn machines_are_distinguished_by_name_and_contradicting_repeats_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let log = |name: &str, cost: &str| {
         let path = folder.path().join(name);

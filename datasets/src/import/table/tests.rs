@@ -67,7 +67,7 @@ fn products_and_convolutions_become_rows() {
 }
 
 #[test]
-fn rows_of_values_are_told_by_their_operator() {
+fn rows_of_values_are_distinguished_by_their_operator() {
     let text =
         "device,op,b,h,time_us\nXeon,add,64,128,3\nXeon,softmax,64,128,9\nXeon,ln,64,128,9\n";
     insta::assert_snapshot!(shown(&import(text, true).unwrap()), @r#"
@@ -78,7 +78,7 @@ fn rows_of_values_are_told_by_their_operator() {
 }
 
 #[test]
-fn precision_transpositions_and_operands_are_told_apart() {
+fn precision_transpositions_and_operands_are_distinguished() {
     let text = "device,sheet,m,n,k,ta,tb,time_ms\n\
         NV_T4,Results FP32,64,32,16,N,N,0.02\n\
         NV_T4,\"Results - FP16 ip, Mixed math\",64,32,16,N,N,0.01\n\
@@ -225,7 +225,7 @@ fn messages_stay_short_whatever_the_table_holds() {
 }
 
 #[test]
-fn types_and_devices_that_nobody_knows_are_told() {
+fn unknown_types_and_devices_are_reported() {
     let text = "device,dtype,m,n,k,time_ms\n\
         T4 of Tesla,FP16,64,64,64,0.02\n\
         T4 of Tesla,bfloat16,64,64,64,0.02\n\

@@ -1,8 +1,8 @@
 //! CPUs, through LLVM: by default the machine that this program runs on.
 
 mod columns;
+mod cross_core;
 mod flush;
-mod handover;
 mod schedule;
 mod session;
 mod target;

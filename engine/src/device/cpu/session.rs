@@ -8,8 +8,8 @@ use serde_json::Value;
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{Result, Target};
 
+use super::cross_core::CrossCoreTransfer;
 use super::flush::Flusher;
-use super::handover::Handover;
 use super::schedule::CpuTemplates;
 use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, Session};
 use crate::env::{Cores, Root};
@@ -24,7 +24,7 @@ pub(super) struct CpuSession {
     target: Target,
     templates: CpuTemplates,
     pool: Rc<Pool>,
-    handover: Handover,
+    cross_core: CrossCoreTransfer,
     reference_kernel: ReferenceKernel,
     /// Made when it is first needed.
     flusher: Option<Flusher>,
@@ -36,7 +36,7 @@ impl CpuSession {
         let target = Target::new(dictionary)?;
         let pool = Rc::new(Pool::start(max_threads)?);
         Ok(CpuSession {
-            handover: Handover::new(Rc::clone(&pool)),
+            cross_core: CrossCoreTransfer::new(Rc::clone(&pool)),
             templates: CpuTemplates::of(&target)?,
             target,
             pool,
@@ -101,7 +101,7 @@ impl Session for CpuSession {
         let caches = match at.cache {
             // One thread leaves everything in its own core's cache, in the model as in a repeated call.
             CacheState::Model => CacheControl::Rotate {
-                activations: (at.threads > 1).then_some(&mut self.handover as &mut dyn Place),
+                activations: (at.threads > 1).then_some(&mut self.cross_core as &mut dyn Place),
             },
             CacheState::Hot => CacheControl::Repeat,
             CacheState::Flushed => {

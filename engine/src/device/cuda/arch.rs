@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn architectures_have_names_and_strangers_are_told_the_near_ones() {
+    fn architectures_have_names_and_unknown_ones_get_suggestions() {
         for name in names() {
             assert!(check(&name).is_ok(), "{name}");
         }

@@ -37,7 +37,7 @@ struct Offered {
 /// Opens counters for the threads that a session has.
 pub(super) fn open(session: &Session, request: &CounterRequest) -> Opened {
     let asked = serde_json::to_string(request).unwrap_or_default();
-    let offer = session.tell(OPEN, &asked);
+    let offer = session.ask(OPEN, &asked);
     let offer: Offer = offer
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
@@ -64,7 +64,7 @@ struct RemoteSource {
 }
 
 impl RemoteSource {
-    fn tell<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<T, CounterError> {
+    fn ask<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<T, CounterError> {
         let lost = || {
             CounterError::new(
                 &*self.offered.name,
@@ -72,7 +72,7 @@ impl RemoteSource {
                 "measure again",
             )
         };
-        let said = self.session.tell(name, &self.index.to_string());
+        let said = self.session.ask(name, &self.index.to_string());
         let said = said.and_then(|text| serde_json::from_str(&text).ok());
         said.unwrap_or_else(|| Err(lost()))
     }
@@ -88,11 +88,11 @@ impl CounterSource for RemoteSource {
     }
 
     fn start(&mut self) -> Result<(), CounterError> {
-        self.tell(START)
+        self.ask(START)
     }
 
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
-        self.tell(STOP)
+        self.ask(STOP)
     }
 
     fn resolution(&self) -> Duration {

@@ -10,7 +10,7 @@ use super::connect::{Server, WAIT, connect_once, servers};
 /// The environment of a server's machine. Of a stock server only its address is known, and that it is another machine
 /// than this one. The fingerprint is a hash of the key and the address of the request.
 pub fn of_server(server: &Server) -> Environment {
-    let said = server.session.tell(ENVIRONMENT, "");
+    let said = server.session.ask(ENVIRONMENT, "");
     let own = said.and_then(|text| serde_json::from_str::<Environment>(&text).ok());
     own.unwrap_or_else(|| unknown(&server.asked))
 }

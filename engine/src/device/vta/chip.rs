@@ -77,7 +77,7 @@ fn ask<T: for<'a> Deserialize<'a>>(
     };
     let asked = serde_json::to_string(&asked).map_err(|error| error.to_string())?;
     let said = session
-        .tell(name, &asked)
+        .ask(name, &asked)
         .ok_or("the server has no simulator of VTA, or the connection is lost")?;
     let said: Result<T, String> =
         serde_json::from_str(&said).map_err(|error| format!("the server's answer: {error}"))?;

@@ -1,8 +1,8 @@
-//! The usual times of the reference kernel's work on the quiet machine, by number of threads.
+//! The idle times of the reference kernel's work on the quiet machine, by number of threads.
 
 use std::collections::BTreeMap;
 
-/// Share of the readings that are faster than the usual one: the very fastest are luck, not the machine's usual state.
+/// Share of the readings that are faster than the idle time: the very fastest are luck.
 /// The share is small, because on a busy host only a few of a hundred readings find all threads quiet.
 const FASTER_SHARE: f64 = 0.02;
 /// Maximum number of readings. The baseline is final when it is reached.
@@ -15,13 +15,13 @@ const MOST_READINGS: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ReferenceTimes {
     pub products: f64,
-    /// Time of the handover; 0 on one thread.
-    pub handover: f64,
+    /// Time to transfer cache lines between cores; 0 on one thread.
+    pub transfer: f64,
 }
 
 impl ReferenceTimes {
     pub fn total(self) -> f64 {
-        self.products + self.handover
+        self.products + self.transfer
     }
 
     /// The one that took less time.
@@ -44,7 +44,7 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// A baseline without readings of its own, but with the usual times of earlier processes.
+    /// A baseline without readings of its own, but with the idle times of earlier processes.
     pub fn after(earlier: impl Iterator<Item = (usize, ReferenceTimes)>) -> Baseline {
         Baseline {
             readings: BTreeMap::new(),
@@ -52,7 +52,7 @@ impl Baseline {
         }
     }
 
-    /// Whether an earlier process kept a usual time.
+    /// Whether an earlier process kept an idle time.
     pub fn knows_earlier(&self, threads: usize) -> bool {
         self.earlier.contains_key(&threads)
     }
@@ -69,8 +69,8 @@ impl Baseline {
         }
     }
 
-    /// The usual reading on this many threads: this process's, or that of earlier ones if it was faster.
-    pub fn usual(&self, threads: usize) -> Option<ReferenceTimes> {
+    /// The idle reading on this many threads: this process's, or that of earlier ones if it was faster.
+    pub fn idle(&self, threads: usize) -> Option<ReferenceTimes> {
         let readings = self.readings.get(&threads);
         let own = readings.and_then(|readings| about_the_fastest(readings, FASTER_SHARE));
         let earlier = self.earlier.get(&threads).copied();
@@ -104,25 +104,25 @@ mod tests {
     fn products(products: f64) -> ReferenceTimes {
         ReferenceTimes {
             products,
-            handover: 0.0,
+            transfer: 0.0,
         }
     }
 
     #[test]
-    fn the_usual_time_is_about_the_fastest_and_not_luck() {
+    fn the_idle_time_is_about_the_fastest_and_not_luck() {
         let mut baseline = Baseline::default();
-        assert_eq!((baseline.count(2), baseline.usual(2)), (0, None));
+        assert_eq!((baseline.count(2), baseline.idle(2)), (0, None));
         for reading in [130.0, 100.0, 131.0] {
             baseline.keep(2, products(reading));
         }
         assert_eq!(
-            (baseline.count(2), baseline.usual(2)),
+            (baseline.count(2), baseline.idle(2)),
             (3, Some(products(100.0)))
         );
         for _ in 0..47 {
             baseline.keep(2, products(110.0));
         }
-        assert_eq!(baseline.usual(2), Some(products(110.0)), "one of fifty");
+        assert_eq!(baseline.idle(2), Some(products(110.0)), "one of fifty");
         for _ in 0..2 * MOST_READINGS {
             baseline.keep(2, products(90.0));
         }
@@ -133,26 +133,26 @@ mod tests {
     fn a_process_that_begins_disturbed_goes_by_what_was_usual_before() {
         let mut baseline = Baseline::after([(2, products(100.0))].into_iter());
         baseline.keep(2, products(150.0));
-        assert_eq!(baseline.usual(2), Some(products(100.0)));
+        assert_eq!(baseline.idle(2), Some(products(100.0)));
         let own: Vec<(usize, ReferenceTimes)> = baseline.own().collect();
         assert_eq!(own, [(2, products(150.0))]);
         baseline.keep(2, products(90.0));
-        assert_eq!(baseline.usual(2), Some(products(90.0)));
+        assert_eq!(baseline.idle(2), Some(products(90.0)));
     }
 
     #[test]
-    fn the_fast_handover_of_a_shared_core_is_not_usual() {
+    fn the_fast_transfer_within_a_shared_core_is_not_the_baseline() {
         let own_cores = ReferenceTimes {
             products: 89.0,
-            handover: 7.3,
+            transfer: 7.3,
         };
         let shared = ReferenceTimes {
             products: 178.0,
-            handover: 2.2,
+            transfer: 2.2,
         };
         let mut baseline = Baseline::after([(2, shared)].into_iter());
         (0..40).for_each(|_| baseline.keep(2, shared));
         (0..10).for_each(|_| baseline.keep(2, own_cores));
-        assert_eq!(baseline.usual(2), Some(own_cores));
+        assert_eq!(baseline.idle(2), Some(own_cores));
     }
 }

@@ -1,4 +1,4 @@
-//! The usual times that earlier processes found, in a file of the installation's cache.
+//! The idle times that earlier processes found, in a file of the installation's cache.
 //!
 //! Interference may last for minutes. A process that begins meanwhile would take the slow machine for the idle one.
 
@@ -19,21 +19,21 @@ const LIFETIME_MS: i64 = 24 * 3600 * 1000;
 /// Share of the processes that found a faster time than the one that counts: the very fastest had luck.
 const FASTER_SHARE: f64 = 0.1;
 
-/// Usual times on a number of threads, ns.
+/// Idle times on a number of threads, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Usual {
+struct IdleTimes {
     threads: usize,
     products_ns: f64,
     /// 0 on one thread.
-    handover_ns: f64,
+    transfer_ns: f64,
 }
 
-impl Usual {
-    fn of((threads, reading): (usize, ReferenceTimes)) -> Usual {
-        Usual {
+impl IdleTimes {
+    fn of((threads, reading): (usize, ReferenceTimes)) -> IdleTimes {
+        IdleTimes {
             threads,
             products_ns: reading.products,
-            handover_ns: reading.handover,
+            transfer_ns: reading.transfer,
         }
     }
 }
@@ -46,7 +46,7 @@ struct Found {
     /// The system reuses process ids, in containers soon. An id together with its start time is unique.
     process: u32,
     began_ms: i64,
-    usual: Vec<Usual>,
+    idle: Vec<IdleTimes>,
 }
 
 /// The file. It is an extra: where it cannot be read or written, a process knows its own times alone.
@@ -78,15 +78,15 @@ impl Kept {
     }
 
     /// Nearly the fastest of the processes' recent readings, by number of threads.
-    pub fn usual(&self) -> BTreeMap<usize, ReferenceTimes> {
+    pub fn idle(&self) -> BTreeMap<usize, ReferenceTimes> {
         let mut by_threads: BTreeMap<usize, Vec<ReferenceTimes>> = BTreeMap::new();
         let own = self.read().into_iter().filter(|found| found.by == self.by);
-        for usual in own.flat_map(|found| found.usual) {
+        for idle in own.flat_map(|found| found.idle) {
             let reading = ReferenceTimes {
-                products: usual.products_ns,
-                handover: usual.handover_ns,
+                products: idle.products_ns,
+                transfer: idle.transfer_ns,
             };
-            by_threads.entry(usual.threads).or_default().push(reading);
+            by_threads.entry(idle.threads).or_default().push(reading);
         }
         let of = |(threads, mut readings): (usize, Vec<ReferenceTimes>)| {
             readings.sort_by(|a, b| a.total().total_cmp(&b.total()));
@@ -96,7 +96,7 @@ impl Kept {
     }
 
     /// Keeps what this process has found so far, by number of threads.
-    pub fn keep(&self, usual: impl Iterator<Item = (usize, ReferenceTimes)>) {
+    pub fn keep(&self, idle: impl Iterator<Item = (usize, ReferenceTimes)>) {
         let Some(path) = &self.path else { return };
         let process = std::process::id();
         let mut all = self.read();
@@ -106,7 +106,7 @@ impl Kept {
             by: self.by.clone(),
             process,
             began_ms: self.began_ms,
-            usual: usual.map(Usual::of).collect(),
+            idle: idle.map(IdleTimes::of).collect(),
         });
         all.drain(..all.len().saturating_sub(MOST_PROCESSES));
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(&all)) {
@@ -145,13 +145,13 @@ fn machine_and_build() -> String {
 mod tests {
     use super::*;
 
-    fn usual(threads: usize, products: f64) -> (usize, ReferenceTimes) {
-        let handover = 5.0;
-        (threads, ReferenceTimes { products, handover })
+    fn idle(threads: usize, products: f64) -> (usize, ReferenceTimes) {
+        let transfer = 5.0;
+        (threads, ReferenceTimes { products, transfer })
     }
 
     fn known(kept: &Kept) -> Vec<(usize, ReferenceTimes)> {
-        kept.usual().into_iter().collect()
+        kept.idle().into_iter().collect()
     }
 
     #[test]
@@ -163,31 +163,31 @@ mod tests {
             began_ms: Timestamp::now().unix_ms(),
         };
         assert_eq!(known(&at("here")), []);
-        at("here").keep([usual(1, 100.0)].into_iter());
-        at("here").keep([usual(1, 90.0), usual(2, 120.0)].into_iter());
-        at("there").keep([usual(1, 10.0)].into_iter());
-        assert_eq!(known(&at("here")), [usual(1, 90.0), usual(2, 120.0)]);
-        assert_eq!(known(&at("there")), [usual(1, 10.0)]);
+        at("here").keep([idle(1, 100.0)].into_iter());
+        at("here").keep([idle(1, 90.0), idle(2, 120.0)].into_iter());
+        at("there").keep([idle(1, 10.0)].into_iter());
+        assert_eq!(known(&at("here")), [idle(1, 90.0), idle(2, 120.0)]);
+        assert_eq!(known(&at("there")), [idle(1, 10.0)]);
         let slower = Kept {
             began_ms: at("there").began_ms - 1000,
             ..at("there")
         };
-        slower.keep([usual(1, 20.0)].into_iter());
+        slower.keep([idle(1, 20.0)].into_iter());
         assert_eq!(
             known(&at("there")),
-            [usual(1, 10.0)],
+            [idle(1, 10.0)],
             "its number came again"
         );
-        slower.keep([usual(1, 5.0)].into_iter());
-        slower.keep([usual(1, 30.0)].into_iter());
+        slower.keep([idle(1, 5.0)].into_iter());
+        slower.keep([idle(1, 30.0)].into_iter());
         assert_eq!(
             known(&at("there")),
-            [usual(1, 10.0)],
+            [idle(1, 10.0)],
             "one process, one word"
         );
         std::fs::write(folder.path().join("cache/reference-kernel.json"), "damaged").unwrap();
         assert_eq!(known(&at("here")), []);
-        Kept::nowhere().keep([usual(1, 1.0)].into_iter());
+        Kept::nowhere().keep([idle(1, 1.0)].into_iter());
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
             by: "here".to_owned(),
             process,
             began_ms: now - age_ms,
-            usual: vec![Usual::of(usual(1, ns))],
+            idle: vec![IdleTimes::of(idle(1, ns))],
         };
         let mut all = vec![
             found((1, LIFETIME_MS + 1000, 1.0)),
@@ -212,6 +212,6 @@ mod tests {
             by: "here".to_owned(),
             began_ms: now,
         };
-        assert_eq!(known(&kept), [usual(1, 104.0)]);
+        assert_eq!(known(&kept), [idle(1, 104.0)]);
     }
 }

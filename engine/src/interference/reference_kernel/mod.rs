@@ -30,9 +30,9 @@ use crate::interference::quiet::QUIET;
 /// Maximum number of runs of a reading. The fastest counts, so that one interrupt is not taken for slowdown. A run that
 /// shows a quiet moment is the last.
 const RUNS: usize = 5;
-/// Readings on a number of threads before the first that counts, where no earlier process kept a usual time.
+/// Readings on a number of threads before the first that counts, where no earlier process kept an idle time.
 const FIRST_READINGS: usize = 15;
-/// Readings where an earlier process kept a usual time, one right after the other: enough for cores to wake up.
+/// Readings where an earlier process kept an idle time, one right after the other: enough for cores to wake up.
 const WAKING_READINGS: usize = 3;
 /// Time between two of the first readings, and between two that wait for a quiet moment. Other virtual machines come and
 /// go within a tenth of a second. The pool's threads must have time to fall asleep: the host then places the idle
@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const AT_ONCE: usize = 4;
 /// Maximum number of readings while waiting for the end of interference.
 const MOST_WAITS: usize = 10;
-/// After this many readings on a number of threads the usual times are kept for other processes.
+/// After this many readings on a number of threads the idle times are kept for other processes.
 const KEPT_AFTER: [usize; 4] = [FIRST_READINGS, 60, 250, 1000];
 /// If several threads on cores of their own are slower than one thread by this factor, something else uses those cores.
 /// The lower clock rate with all cores busy costs less.
@@ -68,19 +68,19 @@ impl ReferenceKernel {
         ReferenceKernel::after(threads, cores, Kept::of_installation())
     }
 
-    /// The reference kernel with the usual times that earlier processes kept.
+    /// The reference kernel with the idle times that earlier processes kept.
     fn after(threads: usize, cores: usize, kept: Kept) -> ReferenceKernel {
         let work = || Mutex::new(Box::new(Work::new()));
         ReferenceKernel {
             work: (0..threads).map(|_| work()).collect(),
             cores,
-            baseline: Baseline::after(kept.usual().into_iter()),
+            baseline: Baseline::after(kept.idle().into_iter()),
             kept,
             waits: MOST_WAITS,
         }
     }
 
-    /// Time of the work on the threads in use now over its usual time there on the quiet machine, at least 1.
+    /// Time of the work on the threads in use now over its idle time there, at least 1.
     ///
     /// # Errors
     /// Errors of the pool.
@@ -143,21 +143,21 @@ impl ReferenceKernel {
     }
 
     fn slowdown_of(&self, now: ReferenceTimes, threads: usize) -> f64 {
-        let Some(mut usual) = self.baseline.usual(threads) else {
+        let Some(mut idle) = self.baseline.idle(threads) else {
             return 1.0;
         };
-        if let Some(alone) = self.baseline.usual(1)
+        if let Some(alone) = self.baseline.idle(1)
             && threads <= self.cores
         {
-            usual.products = usual.products.min(MOST_SLOWDOWN * alone.products);
+            idle.products = idle.products.min(MOST_SLOWDOWN * alone.products);
         }
-        (now.total() / usual.total()).max(1.0)
+        (now.total() / idle.total()).max(1.0)
     }
 
     fn products_alone(&self) -> ReferenceTimes {
         ReferenceTimes {
             products: self.lock(0).map_or(1.0, |mut work| work.products_ns()),
-            handover: 0.0,
+            transfer: 0.0,
         }
     }
 
@@ -168,13 +168,13 @@ impl ReferenceKernel {
             work.write();
             Some(took)
         })?;
-        let handover = match threads {
+        let transfer = match threads {
             1 => 0.0,
             _ => slowest(pool, |thread| {
                 Some(self.lock((thread + 1) % threads)?.read_ns())
             })?,
         };
-        Ok(ReferenceTimes { products, handover })
+        Ok(ReferenceTimes { products, transfer })
     }
 
     /// The work of a thread of the pool.
@@ -216,21 +216,21 @@ mod tests {
 
     use super::*;
 
-    fn reading(products: f64, handover: f64) -> ReferenceTimes {
-        ReferenceTimes { products, handover }
+    fn reading(products: f64, transfer: f64) -> ReferenceTimes {
+        ReferenceTimes { products, transfer }
     }
 
     #[test]
-    fn drift_is_relative_to_the_usual_on_as_many_threads_and_never_below_one() {
+    fn the_slowdown_is_relative_to_the_idle_time_on_as_many_threads_and_never_below_one() {
         let pool = Pool::start(2).unwrap();
         let mut reference_kernel = ReferenceKernel::after(2, 1, Kept::nowhere());
         for threads in [2, 1] {
             pool.use_threads(threads).unwrap();
             assert!((0..20).all(|_| reference_kernel.slowdown(&pool).unwrap() >= 1.0));
         }
-        let handover = |threads| Some(reference_kernel.baseline.usual(threads)?.handover);
-        assert!(handover(2) > Some(1.0));
-        assert_eq!(handover(1), Some(0.0));
+        let transfer = |threads| Some(reference_kernel.baseline.idle(threads)?.transfer);
+        assert!(transfer(2) > Some(1.0));
+        assert_eq!(transfer(1), Some(0.0));
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handover_that_takes_longer_is_drift() {
+    fn a_transfer_that_takes_longer_is_a_slowdown() {
         let mut reference_kernel = ReferenceKernel::after(2, 2, Kept::nowhere());
         reference_kernel.keep(1, reading(100.0, 0.0));
         reference_kernel.keep(2, reading(100.0, 50.0));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_columns_do_not_tell_is_unknown() {
+    fn what_no_column_says_is_unknown() {
         assert_eq!(tile_of(&[1, 64, 8, 8], Some("OIHW"), Class::Conv), None);
         assert_eq!(tile_of(&[1, 64, 8, 8], None, Class::Depthwise), None);
         assert_eq!(tile_of(&[16, 1], Some("NK1n"), Class::Dense), None);

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_are_used_once_are_told_apart_by_the_cache_that_holds_them() {
+    fn weights_that_are_used_once_differ_by_the_cache_that_holds_them() {
         let of = |rows: u64, bytes: u64| {
             let operator = Operator::of_row(&dense_row(rows, 1000, 512, "{}"));
             of_weights(bytes, &operator)

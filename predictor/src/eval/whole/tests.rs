@@ -56,7 +56,7 @@ fn dataset(calls: &[u64]) -> Dataset {
 }
 
 #[test]
-fn what_lies_between_calls_is_told_from_what_predictions_lack() {
+fn time_between_calls_is_distinguished_from_prediction_errors() {
     // Predictions are half of what is measured.
     let factor = WholeFactor::fit(
         &dataset(&[10, 40, 80]),

@@ -130,7 +130,7 @@ fn a_preset_that_stays_zero_is_not_counted_and_a_kernel_event_may_be_zero() {
 }
 
 #[test]
-fn an_event_that_is_not_known_is_told_by_papis_own_reason_where_it_switched_its_events_off() {
+fn an_unknown_event_has_papis_own_reason_where_it_switched_its_events_off() {
     let error = |fake: &Fake, event: &str| check(fake, event).unwrap_err().to_string();
     let here = error(&Fake::default(), "perf::NOPE");
     assert!(here.contains("error -7; `papi_avail -a`"), "{here}");

@@ -6,11 +6,11 @@
 //! that do not matter.
 
 use opdata::stats::{median, moments};
+use oplearn::features::{FEATURES, Point};
+use oplearn::models::member::Member;
 use rayon::prelude::*;
 
-use super::member::Member;
 use crate::error::Result;
-use crate::features::{FEATURES, Point};
 
 /// Number of pairs of points to estimate the usual distance from.
 const PAIRS: usize = 4096;
@@ -33,7 +33,7 @@ pub struct Similarity {
 
 /// Effect of each feature on the predictions of trained members, as a share of the total.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Importance(pub(crate) Vec<f64>);
+pub struct Importance(Vec<f64>);
 
 impl Importance {
     /// Computes the members' contributions at up to `asked` points, evenly spread.
@@ -46,7 +46,7 @@ impl Importance {
         let by_member: Vec<Vec<f64>> = members
             .par_iter()
             .map(|member| member.importance(&asked))
-            .collect::<Result<_>>()?;
+            .collect::<oplearn::Result<_>>()?;
         let mut sums = vec![0.0; FEATURES.len()];
         for member in &by_member {
             for (sum, value) in sums.iter_mut().zip(member) {
@@ -161,15 +161,26 @@ fn coordinates(values: &[f32], weight: f32) -> Vec<Vec<f32>> {
 }
 
 #[cfg(test)]
+impl Importance {
+    /// The first feature counts nine times as much as the second.
+    pub fn of_two_features() -> Self {
+        let mut shares = vec![0.0; FEATURES.len()];
+        (shares[0], shares[1]) = (0.9, 0.1);
+        Self(shares)
+    }
+}
+
+#[cfg(test)]
 mod tests {
+    use oplearn::testing::points;
+
     use super::*;
-    use crate::testing::{points, two_features};
 
     #[test]
     fn points_are_like_each_other_where_it_matters() {
         let points = points(&[(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (f32::NAN, 0.0)]);
         let all: Vec<&Point> = points.iter().collect();
-        let similarity = Similarity::new(&two_features(), &all);
+        let similarity = Similarity::new(&Importance::of_two_features(), &all);
         assert_eq!(similarity.between(0, 0), 1.0);
         assert_eq!(similarity.between(0, 2), similarity.between(2, 0));
         assert!(similarity.between(0, 1) > similarity.between(0, 2));

@@ -1,5 +1,5 @@
-//! Reasons to doubt times, in the words of the summary: a busy machine, operators whose sum is not their model, threads
-//! that slow it down.
+//! The summary's warnings about times: a busy machine, operators whose sum is not their model, threads that slow it
+//! down.
 //!
 //! Bounds are wide: on a quiet machine the operators of a model measured alone sum to 70 to 112 % of it.
 
@@ -24,7 +24,7 @@ const ALONE_OVER_INSIDE: f64 = 2.0;
 /// Operators shorter than this, in nanoseconds, differ by how they are called.
 const SHORT_CALL_NS: f64 = 20e3;
 
-/// A doubt from the machine's load at the start of the run.
+/// A warning about the machine's load at the start of the run.
 pub(super) fn of_environment(environment: &Environment) -> Option<String> {
     let load = environment.state.load_1min?;
     let cores = f64::from(environment.state.cores_usable);
@@ -33,13 +33,13 @@ pub(super) fn of_environment(environment: &Environment) -> Option<String> {
     })
 }
 
-/// Doubts from the times of one import; `cores` is the number that its threads could use.
+/// Warnings about the times of one import; `cores` is the number that its threads could use.
 pub(super) fn of_import(
     operators: &[OperatorReport],
     whole_model: &[WholeModelReport],
     cores: u32,
 ) -> Vec<String> {
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     for report in whole_model {
         let Some(whole_ns) = end_to_end_ns(report) else {
             continue;
@@ -48,22 +48,22 @@ pub(super) fn of_import(
         if let Some(share) = sum_ns(operators, &report.conditions).map(|sum| sum / whole_ns)
             && (share > SUM_BOUNDS[1] || (share < SUM_BOUNDS[0] && whole_ns >= CALLS_NS))
         {
-            doubts.push(format!(
+            warnings.push(format!(
                 "{threads}: the operators measured alone sum to {} of the whole model; one or the other was disturbed: measure again on a quiet machine",
                 units::percent(share)
             ));
         }
         if let Some(fewer) = disturbed(report, whole_model, cores) {
-            doubts.push(format!(
+            warnings.push(format!(
                 "{threads}: the whole model is slower ({}) than with {fewer}: other work took the cores; measure again on a quiet machine",
                 units::time(whole_ns)
             ));
         }
     }
-    doubts
+    warnings
 }
 
-/// A doubt from the interference during the measurements.
+/// A warning about interference during the measurements.
 pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
     (disturbed > 0).then(|| {
         format!(
@@ -74,7 +74,7 @@ pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
     })
 }
 
-/// A doubt about a whole model's time, from the slowdown around its runs.
+/// A warning about a whole model's time, from the slowdown around its runs.
 pub(super) fn of_slowdown(at: &Conditions, slowdown: f64) -> Option<String> {
     is_disturbed(slowdown).then(|| {
         format!(
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_add_up_and_threads_that_slow_down_are_doubted() {
+    fn parts_that_do_not_add_up_and_threads_that_slow_down_get_a_warning() {
         let quiet = [whole(1, 10.0), whole(2, 6.0)];
         assert_eq!(of_import(&[operator([4.9, 2.5])], &quiet, 2), [""; 0]);
         let busy = [whole(1, 10.0), whole(2, 12.0)];
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_model_is_doubted_if_the_machine_was_slow_around_it() {
+    fn a_whole_model_gets_a_warning_if_the_machine_was_slow_around_it() {
         let at = Conditions::new(2, CacheState::Model);
         assert_eq!(of_slowdown(&at, 1.1), None);
         insta::assert_snapshot!(of_slowdown(&at, 1.306).unwrap(), @"2 threads: the whole model was measured under interference (the reference kernel took 1.31 times its idle time): measure again on a quiet machine");
     }
 
     #[test]
-    fn a_row_is_doubted_if_its_operator_takes_another_time_inside_the_model() {
+    fn a_row_gets_a_warning_if_its_operator_takes_another_time_inside_the_model() {
         let row = |alone: f64, inside: f64| Row {
             schedule_space: Some("default".to_owned()),
             cache_state: Some(CacheState::Model),

@@ -18,16 +18,16 @@ use crate::measure::caches::Place;
 /// Lines that a thread writes before it is another one's turn: 1 KiB, about half a channel of a small image.
 const STRETCH: usize = 16;
 
-/// Hands activations over between the threads of a pool.
+/// Moves activations between the cores of a pool's threads.
 #[derive(Debug)]
-pub(super) struct Handover {
+pub(super) struct CrossCoreTransfer {
     pool: Rc<Pool>,
 }
 
-impl Handover {
+impl CrossCoreTransfer {
     /// For the threads of `pool` that are in use when tensors are placed.
-    pub fn new(pool: Rc<Pool>) -> Handover {
-        Handover { pool }
+    pub fn new(pool: Rc<Pool>) -> CrossCoreTransfer {
+        CrossCoreTransfer { pool }
     }
 }
 
@@ -43,7 +43,7 @@ fn share(lines: usize, thread: usize, threads: usize) -> impl Iterator<Item = us
     starts.flat_map(move |start| start..lines.min(start + STRETCH))
 }
 
-impl Place for Handover {
+impl Place for CrossCoreTransfer {
     fn place(&mut self, tensors: &[Tensor]) -> Result<()> {
         let all: Vec<Lines> = tensors
             .iter()
@@ -94,7 +94,7 @@ mod tests {
             tensor,
             Tensor::zeros(Device::cpu(), &[], DType::Float32).unwrap(),
         ];
-        Handover::new(pool).place(&tensors).unwrap();
+        CrossCoreTransfer::new(pool).place(&tensors).unwrap();
         assert_eq!(&*tensors[0].bytes().unwrap(), &bytes[..]);
         assert_eq!(&*tensors[1].bytes().unwrap(), [0; 4]);
     }
