@@ -39,10 +39,9 @@ struct Current {
 
 impl Current {
     fn new(shared: &Shared, builder: &Builder, spec: &KernelSpec) -> anyhow::Result<Current> {
-        let references = builder.reference_of(&spec.symbol);
         Ok(Current {
             arguments: Arguments::new(spec, shared.session.tensors(), shared.setup.seed)?,
-            references: references.context("no reference output")?,
+            references: builder.reference_of(shared, spec)?,
             right: None,
         })
     }

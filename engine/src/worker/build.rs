@@ -2,7 +2,8 @@
 //!
 //! A schedule spec is scheduled, lowered and compiled. On the way a candidate can end as a duplicate: its program equals an earlier
 //! one's after scheduling or after lowering. It can also end as too large (unrolled into more statements than allowed); both cost a
-//! few milliseconds instead of a compilation. The reference output of an operator is made once, by whoever needs it first.
+//! few milliseconds instead of a compilation. The reference output of an operator is made once, by whoever needs it first,
+//! unless the whole model in plain loops has the operator's function already.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,6 +78,7 @@ impl Builder {
             purpose: shared.setup.purpose,
             seed: shared.setup.seed,
             max_statements: shared.setup.max_statements,
+            has_plain_model: shared.plain.get().is_some(),
         };
         std::thread::scope(|scope| {
             for _ in 0..jobs.max(1) {
@@ -149,7 +151,7 @@ impl Builder {
             hash: program_hash,
         };
         let compiled = lowered.compile(program)?;
-        if bench.purpose == Purpose::Measure {
+        if bench.purpose == Purpose::Measure && !bench.has_plain_model {
             self.reference(bench, &function, spec)?;
         }
         let built = Built {
@@ -177,11 +179,29 @@ impl Builder {
         (first != spec.id).then_some(first)
     }
 
-    /// The outputs that an operator's kernels must have, if one of them was built.
-    pub fn reference_of(&self, symbol: &str) -> Option<Vec<Tensor>> {
-        let reference = self.references.lock().ok()?.get(symbol)?.clone();
-        let made = reference.lock().ok()?;
-        made.clone()?.ok()
+    /// The outputs that an operator's kernels must have: those that its first kernel was built with, or what its function
+    /// of the plain whole model computes.
+    ///
+    /// # Errors
+    /// Fails if there is neither, or if the function fails.
+    pub fn reference_of(&self, shared: &Shared, spec: &KernelSpec) -> anyhow::Result<Vec<Tensor>> {
+        let references = self.references.lock().ok();
+        let made = references.and_then(|all| all.get(&spec.symbol).cloned());
+        let made = made.and_then(|reference| reference.lock().ok()?.clone()?.ok());
+        if let Some(outputs) = made {
+            return Ok(outputs);
+        }
+        let mut functions = shared
+            .plain
+            .get()
+            .into_iter()
+            .flat_map(|plain| &plain.functions);
+        let kernel = functions.find_map(|module| module.function(&spec.symbol).ok());
+        outputs_of(
+            &kernel.context("no reference output")?,
+            spec,
+            shared.setup.seed,
+        )
     }
 
     fn reference(
@@ -220,6 +240,8 @@ struct Workbench<'a> {
     purpose: Purpose,
     seed: u64,
     max_statements: u64,
+    /// Whether [`Shared::plain`] computes the expected outputs.
+    has_plain_model: bool,
 }
 
 /// The expected outputs of an operator, compiled from plain loops with argument checks. The seeded arguments are
@@ -238,7 +260,12 @@ fn reference_outputs(
             compiled.module.function(tvm_bridge::ir::ENTRY)?
         }
     };
-    let mut tensors = arguments(&spec.arguments, Device::cpu(), bench.seed)?;
+    outputs_of(&kernel, spec, bench.seed)
+}
+
+/// What a kernel on the host computes from the seeded arguments.
+fn outputs_of(kernel: &Kernel, spec: &KernelSpec, seed: u64) -> anyhow::Result<Vec<Tensor>> {
+    let mut tensors = arguments(&spec.arguments, Device::cpu(), seed)?;
     kernel.bind(&tensors).call().context("its run")?;
     Ok(tensors.split_off(first_output(&spec.arguments)))
 }

@@ -125,7 +125,7 @@ fn set_up(setup: Setup, contents: Contents) -> anyhow::Result<Shared> {
         session,
         setup,
         contents,
-        plain_outputs: OnceCell::new(),
+        plain: OnceCell::new(),
         kernels: Default::default(),
     })
 }

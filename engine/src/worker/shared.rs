@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Mutex;
 
 use opdata::Status;
-use tvm_bridge::{IrModule, Target, Tensor};
+use tvm_bridge::{IrModule, KernelModule, Target, Tensor};
 
 use crate::device::Session;
 use crate::protocol::{Contents, Reply, Setup};
@@ -21,10 +21,18 @@ pub(super) struct Shared {
     pub target: Target,
     pub scheduler: Scheduler,
     pub session: Box<dyn Session>,
-    /// Outputs of the import's whole model in plain loops, once something was compared with them.
-    pub plain_outputs: OnceCell<Vec<Tensor>>,
+    /// The import's whole model in plain loops, once something was compared with its outputs.
+    pub plain: OnceCell<PlainModel>,
     /// Compiled functions of whole models.
     pub kernels: Kernels,
+}
+
+/// The whole model in plain loops, after a run on the host.
+pub(super) struct PlainModel {
+    /// Its outputs for the seeded inputs.
+    pub outputs: Vec<Tensor>,
+    /// Its functions, each of which computes the expected outputs of an operator.
+    pub functions: Vec<KernelModule>,
 }
 
 impl Shared {
@@ -38,10 +46,10 @@ impl Shared {
         let own = (
             std::mem::replace(&mut self.module, module),
             std::mem::replace(&mut self.contents, contents),
-            std::mem::take(&mut self.plain_outputs),
+            std::mem::take(&mut self.plain),
         );
         let done = work(self);
-        (self.module, self.contents, self.plain_outputs) = own;
+        (self.module, self.contents, self.plain) = own;
         done
     }
 }

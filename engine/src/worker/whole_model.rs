@@ -19,7 +19,7 @@ use self::inside::{Allowance, Calls, WatchedRun, median, those_that_count};
 pub(super) use self::kernels::Kernels;
 use self::threads::on_threads;
 use super::arguments::compare_outputs;
-use super::shared::Shared;
+use super::shared::{PlainModel, Shared};
 use crate::device::remote::{find_linker, link};
 use crate::device::{Conditions, HostCompiler, KernelCompiler, Session};
 use crate::interference::quiet::{Quiet, Watched, take_quiet};
@@ -103,7 +103,7 @@ impl LoadedModel {
         let outputs = machine.outputs(&graph.entry)?;
         let ready = match shared.session.approximation() {
             Some(run) => {
-                let plain = plain_model(shared, &graph, jobs)?;
+                let (plain, _) = plain_model(shared, &graph, jobs)?;
                 let agreement = agreement::of(shared, &graph, (&machine, &plain), run)?;
                 WholeModelReady {
                     comparison: agreement.comparison(),
@@ -392,17 +392,19 @@ fn check(
         let comparison = worst(comparisons).context("the reference has no outputs")?;
         return Ok((comparison, reference.origin.clone()));
     }
-    let expected = match shared.plain_outputs.get() {
-        Some(outputs) => outputs,
+    let expected = match shared.plain.get() {
+        Some(plain) => plain,
         None => {
-            let plain = plain_model(shared, graph, jobs)?;
+            let (plain, functions) = plain_model(shared, graph, jobs)?;
             plain.set_inputs(&graph.entry, inputs)?;
             plain.runner(&graph.entry)?.run()?;
             // Copies outlive the machine and its memory.
             let outputs = plain.outputs(&graph.entry)?;
             let outputs = outputs.iter().map(Tensor::duplicate);
-            let outputs = outputs.collect::<tvm_bridge::Result<Vec<_>>>()?;
-            shared.plain_outputs.get_or_init(|| outputs)
+            let outputs = outputs.collect::<tvm_bridge::Result<_>>()?;
+            shared
+                .plain
+                .get_or_init(|| PlainModel { outputs, functions })
         }
     };
     // Rounding differences of every operator add up along the model.
@@ -412,13 +414,17 @@ fn check(
         .map(|o| o.count * o.reduction_length())
         .sum();
     Ok((
-        compare_outputs(outputs, expected, terms)?,
+        compare_outputs(outputs, &expected.outputs, terms)?,
         "the model run in plain loops".to_owned(),
     ))
 }
 
-/// The model in plain loops on the host.
-fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<VirtualMachine> {
+/// The model in plain loops on the host, and its compiled functions.
+fn plain_model(
+    shared: &Shared,
+    graph: &Graph,
+    jobs: usize,
+) -> anyhow::Result<(VirtualMachine, Vec<KernelModule>)> {
     // The host computes it, whatever the device, because only the host runs loops that are bound to no thread.
     let host = ModelDevice {
         target: shared.session.plain_target(),
@@ -435,7 +441,7 @@ fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<Vi
         jobs,
         &Kernels::default(),
     )?;
-    Ok(linked.start(&kernels, host.target, host.device)?)
+    Ok((linked.start(&kernels, host.target, host.device)?, kernels))
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use serde_json::json;
 use super::*;
 use crate::device::emulation::{self, EmulatedGpu};
 use crate::device::{self, Purpose, Session};
-use crate::protocol::{Contents, Setup};
+use crate::protocol::{Contents, KernelSpec, Setup};
 use crate::schedule::Scheduler;
+use crate::worker::build::Builder;
 
 fn fixture(name: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collector/tests/fixtures");
@@ -45,7 +46,7 @@ fn shared(name: &str) -> Shared {
         scheduler: Scheduler::new(session.templates(), target.clone(), 3),
         target,
         session: Box::new(session),
-        plain_outputs: OnceCell::new(),
+        plain: OnceCell::new(),
         kernels: Default::default(),
     }
 }
@@ -93,12 +94,28 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
         assert!(measured.instrumented_sum_ns <= measured.instrumented_total_ns);
     }
 
+    // The functions of the plain model compute the expected outputs of its operators.
+    let operator = KernelSpec {
+        id: 0,
+        symbol,
+        schedule_spec: ScheduleSpec::Default,
+        arguments: spec.graph.operators[0].args.clone(),
+        reuse: Default::default(),
+        reduction_length: 1,
+    };
+    let expected = &shared.plain.get().unwrap().outputs[0];
+    let references = Builder::new().reference_of(&shared, &operator).unwrap();
+    assert_eq!(references[0].bytes().unwrap(), expected.bytes().unwrap());
+
     // The plain loops run once: later builds are compared with their outputs.
-    let expected = &shared.plain_outputs.get().unwrap()[0];
     let wrong = Tensor::zeros(Device::cpu(), expected.shape(), expected.dtype()).unwrap();
     let (ready, _) = LoadedModel::build(&shared, spec.clone()).unwrap();
     assert!(ready.comparison.agrees(), "{:?}", ready.comparison);
-    shared.plain_outputs = OnceCell::from(vec![wrong]);
+    shared.plain = OnceCell::from(PlainModel {
+        outputs: vec![wrong],
+        functions: Vec::new(),
+    });
     let (ready, _) = LoadedModel::build(&shared, spec).unwrap();
     assert!(!ready.comparison.agrees(), "{:?}", ready.comparison);
+    assert!(Builder::new().reference_of(&shared, &operator).is_err());
 }
