@@ -152,7 +152,7 @@ impl Builder {
         };
         let compiled = lowered.compile(program)?;
         if bench.purpose == Purpose::Measure && !bench.has_plain_model {
-            self.reference(bench, &function, spec)?;
+            self.reference(&spec.symbol, || reference_outputs(bench, &function, spec))?;
         }
         let built = Built {
             id: spec.id,
@@ -185,49 +185,31 @@ impl Builder {
     /// # Errors
     /// Fails if there is neither, or if the function fails.
     pub fn reference_of(&self, shared: &Shared, spec: &KernelSpec) -> anyhow::Result<Vec<Tensor>> {
-        let references = self.references.lock().ok();
-        let made = references.and_then(|all| all.get(&spec.symbol).cloned());
-        let made = made.and_then(|reference| reference.lock().ok()?.clone()?.ok());
-        if let Some(outputs) = made {
-            return Ok(outputs);
-        }
-        let mut functions = shared
-            .plain
-            .get()
-            .into_iter()
-            .flat_map(|plain| &plain.functions);
-        let kernel = functions.find_map(|module| module.function(&spec.symbol).ok());
-        outputs_of(
-            &kernel.context("no reference output")?,
-            spec,
-            shared.setup.seed,
-        )
+        self.reference(&spec.symbol, || {
+            let mut functions = shared.plain.get().into_iter().flat_map(|p| &p.functions);
+            let kernel = functions.find_map(|module| module.function(&spec.symbol).ok());
+            let kernel = kernel.context("it was not built")?;
+            outputs_of(&kernel, spec, shared.setup.seed)
+        })
     }
 
+    /// The reference outputs of an operator, from `make` if there are none yet.
     fn reference(
         &self,
-        bench: &Workbench<'_>,
-        function: &PrimFunc,
-        spec: &KernelSpec,
-    ) -> anyhow::Result<()> {
+        symbol: &str,
+        make: impl FnOnce() -> anyhow::Result<Vec<Tensor>>,
+    ) -> anyhow::Result<Vec<Tensor>> {
         let place = match self.references.lock() {
-            Ok(mut references) => references.entry(spec.symbol.clone()).or_default().clone(),
+            Ok(mut references) => references.entry(symbol.to_owned()).or_default().clone(),
             Err(_) => anyhow::bail!("another builder panicked"),
         };
         // Whoever comes second waits: the reference would be the same.
         let Ok(mut place) = place.lock() else {
             anyhow::bail!("another builder panicked");
         };
-        let made = place.get_or_insert_with(|| {
-            let outputs = reference_outputs(bench, function, spec);
-            outputs.map_err(|e| format!("{e:#}"))
-        });
-        match made {
-            Ok(_) => Ok(()),
-            Err(reason) => {
-                Err(anyhow::anyhow!(reason.clone()).context("the kernel in plain loops"))
-            }
-        }
+        let made = place.get_or_insert_with(|| make().map_err(|e| format!("{e:#}")));
+        let outputs = made.clone().map_err(anyhow::Error::msg);
+        outputs.context("the kernel in plain loops")
     }
 }
 
