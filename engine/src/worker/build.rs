@@ -2,8 +2,8 @@
 //!
 //! A schedule spec is scheduled, lowered and compiled. On the way a candidate can end as a duplicate: its program equals an earlier
 //! one's after scheduling or after lowering. It can also end as too large (unrolled into more statements than allowed); both cost a
-//! few milliseconds instead of a compilation. The reference output of an operator is made once, by whoever needs it first,
-//! unless the whole model in plain loops has the operator's function already.
+//! few milliseconds instead of a compilation. The reference outputs of an operator are made once, by whoever needs them first. If the
+//! whole model was built in plain loops, its functions compute them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
