@@ -16,6 +16,7 @@ mod baseline;
 mod kept;
 mod work;
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -57,9 +58,10 @@ pub(crate) struct ReferenceKernel {
     cores: usize,
     baseline: Baseline,
     kept: Kept,
-    /// Readings that wait for the next quiet moment: fewer after each time in vain, as some machines are not quiet for
-    /// hours. A quiet moment makes them more again.
-    waits: usize,
+    /// Readings that wait for the next quiet moment, by number of threads: fewer after each time in vain, as some machines
+    /// are not quiet for hours. A quiet moment makes them more again. On one thread it says nothing about two, whose
+    /// processors the host may keep far apart.
+    waits: BTreeMap<usize, usize>,
 }
 
 impl ReferenceKernel {
@@ -76,7 +78,7 @@ impl ReferenceKernel {
             cores,
             baseline: Baseline::after(kept.idle().into_iter()),
             kept,
-            waits: MOST_WAITS,
+            waits: BTreeMap::new(),
         }
     }
 
@@ -117,9 +119,11 @@ impl ReferenceKernel {
     /// # Errors
     /// Errors of the pool.
     pub fn wait_for_quiet(&mut self, now: f64, pool: &Pool) -> Result<f64> {
+        let threads = pool.in_use()?;
+        let waits = self.waits.get(&threads).copied().unwrap_or(MOST_WAITS);
         let mut slowdown = now;
         let mut readings = 0;
-        while slowdown > QUIET && readings < AT_ONCE + self.waits {
+        while slowdown > QUIET && readings < AT_ONCE + waits {
             // A processor that was idle is slow for a millisecond, and would be idle again in a pause: work wakes it.
             if readings >= AT_ONCE {
                 std::thread::sleep(PAUSE);
@@ -127,11 +131,12 @@ impl ReferenceKernel {
             slowdown = self.slowdown(pool)?;
             readings += 1;
         }
-        self.waits = match slowdown <= QUIET {
-            true if readings > AT_ONCE => MOST_WAITS.min(2 * self.waits),
-            true => self.waits.max(1),
-            false => self.waits / 2,
+        let waits = match slowdown <= QUIET {
+            true if readings > AT_ONCE => MOST_WAITS.min(2 * waits),
+            true => waits.max(1),
+            false => waits / 2,
         };
+        self.waits.insert(threads, waits);
         Ok(slowdown)
     }
 
@@ -282,7 +287,7 @@ mod tests {
         let start = Instant::now();
         for left in [5, 2, 1, 0, 0] {
             assert!(reference_kernel.wait_for_quiet(2.0, &pool).unwrap() > QUIET);
-            assert_eq!(reference_kernel.waits, left);
+            assert_eq!(reference_kernel.waits, BTreeMap::from([(1, left)]));
         }
         assert!(start.elapsed() >= PAUSE * (10 + 5 + 2 + 1));
         // Every reading is faster than these.
@@ -291,9 +296,14 @@ mod tests {
             reference_kernel.keep(1, reading(1e12, 0.0));
         }
         for now in [1.0, 2.0] {
-            reference_kernel.waits = 0;
+            reference_kernel.waits = BTreeMap::from([(1, 0), (2, 5)]);
             assert_eq!(reference_kernel.wait_for_quiet(now, &pool).unwrap(), 1.0);
-            assert_eq!(reference_kernel.waits, 1, "the machine can be quiet again");
+            let waits = [(1, 1), (2, 5)];
+            assert_eq!(
+                reference_kernel.waits,
+                waits.into(),
+                "it can be quiet again"
+            );
         }
     }
 }
