@@ -31,7 +31,7 @@ pub(super) struct Shared {
 pub(super) struct PlainModel {
     /// Its outputs for the seeded inputs.
     pub outputs: Vec<Tensor>,
-    /// Its functions, each of which computes the expected outputs of an operator.
+    /// Its functions. Each computes the expected outputs of an operator.
     pub functions: Vec<KernelModule>,
 }
 
