@@ -160,6 +160,7 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
                     at: Conditions::new(threads, cache),
                     policy: policy(),
                     prune_beyond_ns: None,
+                    again: false,
                 }));
             }
         }
@@ -245,6 +246,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
             at: Conditions::new(1, CacheState::Hot),
             policy: policy(),
             prune_beyond_ns: None,
+            again: false,
         })
     };
     let requests = [
@@ -308,6 +310,7 @@ fn built_and_right(name: &str, kernels: Vec<KernelSpec>) -> usize {
             at: Conditions::new(2, CacheState::Hot),
             policy: policy(),
             prune_beyond_ns: None,
+            again: false,
         })
     }));
     let mut right = 0;

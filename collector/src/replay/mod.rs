@@ -185,6 +185,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         at,
         policy: plan.timing,
         prune_beyond_ns: None,
+        again: false,
     };
     let measured = quietest(runner.as_mut(), &point)?;
     if let Some(complaint) = measured.comparison.complaint() {
@@ -289,7 +290,13 @@ fn half_width(time: &TimeReport) -> f64 {
 /// Measures until the machine is quiet, a few times at most; of the results the one with the least slowdown counts.
 fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
     let mut left = 1..ATTEMPTS;
-    let measure = || runner.measure(point).map_err(|f| anyhow!(f.reason));
+    let measure = |again| {
+        let point = MeasureSpec {
+            again,
+            ..point.clone()
+        };
+        runner.measure(&point).map_err(|f| anyhow!(f.reason))
+    };
     until_quiet(
         measure,
         |measured| relative(measured.slowdown),

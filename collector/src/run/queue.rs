@@ -1,8 +1,9 @@
 //! The points of a batch on their way to the workers.
 //!
 //! A point that interference slowed down is put off to the end of its batch. There it is measured again, in turn with
-//! others like it, until the machine is quiet or the re-measure budget is spent. Of its results the one with the least
-//! slowdown counts. Where time is short, points of later batches, which have no result at all, come first.
+//! others like it, until it is undisturbed or the re-measure budget is spent. The worker refuses it if the machine is not
+//! quiet when its turn comes. Of its results the one with the least slowdown counts. Where time is short, points of later
+//! batches, which have no result at all, come first.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -117,6 +118,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
                 at: point.at.clone(),
                 policy: self.collector.plan.timing,
                 prune_beyond_ns: self.collector.prune_beyond_ns(job, &point.at),
+                again: put_off,
             };
             self.under_way.push_back(point);
             return Some(spec);

@@ -173,6 +173,7 @@ fn measure_again(
                 at: finalist.at.clone(),
                 policy: plan.timing,
                 prune_beyond_ns: None,
+                again: false,
             };
             let taken = runner.measure(&spec).ok()?.taken?;
             Some(taken.samples.summary().ok()?.median.get())

@@ -141,7 +141,13 @@ pub(super) fn measure(
         } else {
             let mut budget = Budget::new(plan.remeasure_budget, clock.now());
             until_quiet(
-                || runner.measure_whole_model(&at, plan.timing, Counting::Quiet),
+                |again| {
+                    let counting = match again {
+                        false => Counting::Quiet,
+                        true => Counting::QuietAgain,
+                    };
+                    runner.measure_whole_model(&at, plan.timing, counting)
+                },
                 disturbance,
                 || !interrupt.requested() && budget.lasts(clock.now(), || None),
             )

@@ -189,13 +189,13 @@ pub trait Session {
     /// # Errors
     /// Fails if the work fails.
     fn slowdown(&mut self) -> tvm_bridge::Result<f64>;
-    /// Waits a short while for a quiet moment, after a reading that was not quiet; the slowdown then. A device whose disturbances
-    /// are not over in moments does not wait.
+    /// Waits a short while for a quiet moment, after a reading that was not quiet; the slowdown then. `None` from a device
+    /// whose disturbances are not over in moments: it does not wait.
     ///
     /// # Errors
     /// As for [`Session::slowdown`].
-    fn wait_for_quiet(&mut self, now: f64) -> tvm_bridge::Result<f64> {
-        Ok(now)
+    fn wait_for_quiet(&mut self, _now: f64) -> tvm_bridge::Result<Option<f64>> {
+        Ok(None)
     }
     /// Ends the process if the device itself failed, because nothing would run on it any more.
     fn after_failure(&mut self) {}

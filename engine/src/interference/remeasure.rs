@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use opdata::contract::interference::QUIET_MOMENT;
+
 /// The result with the least interference so far.
 #[derive(Debug)]
 pub struct Best<T>(Option<(f64, T)>);
@@ -41,6 +43,21 @@ pub fn relative(slowdown: f64) -> f64 {
     (slowdown - 1.0) / (opdata::contract::interference::SLOWDOWN_BOUND - 1.0)
 }
 
+/// The slowdown before a measurement: the one after the wait for a quiet moment, else the reading `now`. Measuring `again`
+/// is refused if that wait was in vain. Where other things run all the time, the new result would be disturbed too.
+///
+/// # Errors
+/// Fails if it is refused.
+pub(crate) fn slowdown_before(again: bool, now: f64, waited: Option<f64>) -> anyhow::Result<f64> {
+    let before = waited.unwrap_or(now);
+    let refused = again && waited.is_some() && before > QUIET_MOMENT;
+    anyhow::ensure!(
+        !refused,
+        "the reference kernel still takes {before:.2} times its idle time"
+    );
+    Ok(before)
+}
+
 /// The re-measure budget: a multiple of the time that the first measurements took.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
@@ -73,20 +90,20 @@ impl Budget {
     }
 }
 
-/// Measures until a result is good enough or nothing says `again`, and keeps the one with the least interference. A later
-/// attempt that fails costs no result that there is.
+/// Measures until a result is good enough or nothing says `again`, and keeps the one with the least interference. `measure`
+/// learns whether there is a result already. If it fails then, the best result so far counts.
 ///
 /// # Errors
 /// That of the first attempt.
 pub fn until_quiet<T, E>(
-    mut measure: impl FnMut() -> Result<T, E>,
+    mut measure: impl FnMut(bool) -> Result<T, E>,
     interference: impl Fn(&T) -> f64,
     mut again: impl FnMut() -> bool,
 ) -> Result<T, E> {
-    let first = measure()?;
+    let first = measure(false)?;
     let (mut kept, mut least) = (None, interference(&first));
     while least > 1.0 && again() {
-        let Ok(next) = measure() else { break };
+        let Ok(next) = measure(true) else { break };
         let own = interference(&next);
         if own < least {
             (kept, least) = (Some(next), own);
@@ -102,7 +119,11 @@ mod tests {
     /// The result kept of attempts with these interferences (`None` fails), and the number of attempts.
     fn kept(attempts: &[Option<f64>], extra: usize) -> (Option<f64>, usize) {
         let mut left = attempts.iter();
-        let measure = || left.next().copied().flatten().ok_or(());
+        let mut earlier = false;
+        let measure = |again| {
+            assert_eq!(std::mem::replace(&mut earlier, true), again);
+            left.next().copied().flatten().ok_or(())
+        };
         let mut allowed = 0..extra;
         let best = until_quiet(measure, |own| *own, || allowed.next().is_some()).ok();
         (best, attempts.len() - left.len())
@@ -144,6 +165,15 @@ mod tests {
             }
             assert_eq!((best.take().unwrap(), made), expected, "{slowdowns:?}");
         }
+    }
+
+    #[test]
+    fn measuring_again_is_refused_after_a_wait_in_vain() {
+        let before = |again, waited| slowdown_before(again, 1.5, waited).ok();
+        assert_eq!(before(true, Some(1.05)), Some(1.05));
+        assert_eq!(before(true, Some(1.06)), None);
+        assert_eq!(before(false, Some(1.06)), Some(1.06));
+        assert_eq!(before(true, None), Some(1.5), "the device does not wait");
     }
 
     #[test]

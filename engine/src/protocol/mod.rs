@@ -174,6 +174,9 @@ pub struct MeasureSpec {
     pub policy: TimingPolicy,
     /// A kernel that takes longer is not worth samples, in nanoseconds.
     pub prune_beyond_ns: Option<u64>,
+    /// Whether the point has a result under interference. It is then refused if the wait for a quiet moment is in vain.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// A whole model to build.
@@ -378,6 +381,8 @@ pub enum Counting {
     All,
     /// Samples around which the device was quiet ([`crate::interference::quiet`]).
     Quiet,
+    /// As `Quiet`, for a model that has a result under interference: refused if the wait for a quiet moment is in vain.
+    QuietAgain,
 }
 
 /// Samples of a whole model.

@@ -442,6 +442,7 @@ pub fn point(id: u64) -> MeasureSpec {
         at: Conditions::new(1, CacheState::Hot),
         policy: timing(),
         prune_beyond_ns: None,
+        again: false,
     }
 }
 

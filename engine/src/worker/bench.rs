@@ -11,6 +11,7 @@ use super::build::{Builder, Ready};
 use super::shared::{Replies, Shared};
 use crate::device::{AreEqual, Kernel, SimulatedRun, Simulation};
 use crate::interference::load::LoadMeter;
+use crate::interference::remeasure::slowdown_before;
 use crate::measure::check::Comparison;
 use crate::measure::counters::passes::{Calls, budget, count};
 use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
@@ -115,8 +116,9 @@ impl Bench {
         let load = LoadMeter::start();
         let now = session.slowdown()?;
         spent.reference_kernel_ns = watch.lap();
-        let before = session.wait_for_quiet(now)?;
+        let waited = session.wait_for_quiet(now)?;
         spent.wait_ns = watch.lap();
+        let before = slowdown_before(point.again, now, waited)?;
 
         arguments.poison_outputs()?;
         let kernel = Kernel {

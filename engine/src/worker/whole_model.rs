@@ -23,6 +23,7 @@ use super::shared::{PlainModel, Shared};
 use crate::device::remote::{find_linker, link};
 use crate::device::{Conditions, HostCompiler, KernelCompiler, Session};
 use crate::interference::quiet::{Quiet, Watched, take_quiet};
+use crate::interference::remeasure::slowdown_before;
 use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
@@ -147,7 +148,8 @@ impl LoadedModel {
         session.prepare(at)?;
         let runner = self.machine.runner(&self.graph.entry)?;
         let now = session.slowdown()?;
-        let before = session.wait_for_quiet(now)?;
+        let waited = session.wait_for_quiet(now)?;
+        let before = slowdown_before(counting == Counting::QuietAgain, now, waited)?;
         let mut watched = Run {
             session,
             runner,
@@ -159,8 +161,10 @@ impl LoadedModel {
             slowdown,
             left_out,
         } = match counting {
-            Counting::Quiet => take_quiet(policy, first, before, &mut watched)?,
             Counting::All => watched.take_all(policy, first, before)?,
+            Counting::Quiet | Counting::QuietAgain => {
+                take_quiet(policy, first, before, &mut watched)?
+            }
         };
         let session = watched.session;
         let (around_runs, runs) = self.watched_runs(session, policy, counting)?;
@@ -189,8 +193,8 @@ impl LoadedModel {
         let calls = Calls::watch(watched, &self.graph, session.marks()?);
         // If all runs count, the slowdown is not needed.
         let mut slowdown_now = || match counting {
-            Counting::Quiet => session.slowdown(),
             Counting::All => Ok(1.0),
+            Counting::Quiet | Counting::QuietAgain => session.slowdown(),
         };
         let mut runs = Vec::new();
         let mut allowance = Allowance::of(policy);

@@ -76,6 +76,29 @@ fn a_disturbed_point_is_measured_again_behind_the_others_and_its_quietest_result
 }
 
 #[test]
+fn a_point_that_is_not_measured_again_keeps_its_first_result() {
+    let bench = Bench::new();
+    let fake = FakeRunner::new(|step| match step {
+        WorkerStep::Measure { point, .. } if point.again => {
+            Act::Refuse(Status::Crashed, "not quiet".to_owned())
+        }
+        _ => Act::Works {
+            ns: 1e3,
+            slowdown: 2.0,
+        },
+    });
+    let plan = Plan {
+        remeasure_budget: 1e9,
+        ..bench.sweep(1)
+    };
+    bench.run(plan, &fake).unwrap();
+    let rows = bench.rows();
+    assert_eq!(rows.len(), 4);
+    let kept = |row: &Row| row.status == Status::Measured && row.drift_ratio == Some(2.0);
+    assert!(rows.iter().all(kept));
+}
+
+#[test]
 fn when_the_budget_is_spent_points_keep_what_they_have() {
     let bench = Bench::new();
     let (list, script) = seen();

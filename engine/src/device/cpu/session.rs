@@ -89,8 +89,9 @@ impl Session for CpuSession {
         self.reference_kernel.slowdown(&self.pool)
     }
 
-    fn wait_for_quiet(&mut self, now: f64) -> Result<f64> {
-        self.reference_kernel.wait_for_quiet(now, &self.pool)
+    fn wait_for_quiet(&mut self, now: f64) -> Result<Option<f64>> {
+        let slowdown = self.reference_kernel.wait_for_quiet(now, &self.pool)?;
+        Ok(Some(slowdown))
     }
 
     fn instruments(

@@ -44,7 +44,7 @@ impl LoadedModel {
         watch.plain(1)?;
         let seen = watch.look()?;
         let now = session.slowdown()?;
-        let before = session.wait_for_quiet(now)?;
+        let before = session.wait_for_quiet(now)?.unwrap_or(now);
         let mut cycles = Vec::new();
         let schedule = spec.schedule;
         let mut step = u64::from(schedule.skip_first);
