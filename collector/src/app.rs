@@ -244,7 +244,7 @@ fn run_folder(word: &Path) -> opdata::Result<PathBuf> {
 /// How a run's work ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Nobody interrupted it.
+    /// It was not interrupted.
     Own,
     /// The user interrupted it.
     Asked,

@@ -8,9 +8,9 @@ use super::Style;
 /// Where a cell's text stands in its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// At the left: names.
+    /// Left-aligned, as names are.
     Left,
-    /// At the right: numbers.
+    /// Right-aligned, as numbers are.
     Right,
 }
 

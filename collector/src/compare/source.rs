@@ -32,7 +32,7 @@ impl Display for Machine {
     }
 }
 
-/// One side.
+/// One of the two sides to compare.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
     /// The paths of the request.

@@ -41,9 +41,9 @@ pub struct JobCommand {
 /// How a job's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
-    /// With this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed it.
     Killed(i32),
     /// It was stopped because its time was over.
     OutOfTime,

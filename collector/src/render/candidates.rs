@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::preview::Listed;
 
-/// In words.
+/// One line for the terminal.
 pub fn candidates_text(listed: &Listed) -> String {
     let folder = listed.folder.display();
     format!(

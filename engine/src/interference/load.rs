@@ -74,7 +74,7 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((total, total.checked_sub(idle)?))
 }
 
-/// Time that the threads of this process have worked.
+/// CPU time of this process's threads so far.
 fn own_time() -> Option<Duration> {
     // SAFETY: all-zero bytes are a valid `rusage`, which holds numbers only.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

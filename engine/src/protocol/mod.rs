@@ -210,7 +210,7 @@ pub struct Export {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
-    /// Loaded.
+    /// The set-up is done.
     Ready,
     /// The schedule spaces of the requested operators.
     Spaces {
@@ -235,7 +235,7 @@ pub enum Reply {
     Refused {
         /// The kernel, if it was about one.
         id: Option<u64>,
-        /// How it counts.
+        /// The status of the kernel's rows.
         status: Status,
         /// Why, in one line.
         reason: String,

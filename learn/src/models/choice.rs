@@ -12,9 +12,9 @@ use super::member::{MemberSpec, default_members};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Familiarity {
-    /// None was.
+    /// No schedule of it was measured.
     Unseen,
-    /// Some was.
+    /// At least one was.
     Known,
 }
 

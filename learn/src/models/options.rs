@@ -11,7 +11,7 @@ pub enum Parallel {
     Not,
 }
 
-/// How to fit.
+/// Settings of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitOptions {
     /// Parallelism of a fit.

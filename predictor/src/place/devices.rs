@@ -41,7 +41,7 @@ const KINDS: [(&str, DeviceKind); 6] = [
 pub struct Devices {
     /// The devices.
     pub devices: Vec<Device>,
-    /// From each to each.
+    /// Links by the index of the device that sends, then of the one that receives.
     pub links: Vec<Vec<Link>>,
     /// The slowdown of each group.
     pub slowdowns: Vec<f64>,

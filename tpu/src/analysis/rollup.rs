@@ -88,7 +88,7 @@ pub struct Group {
     pub kind: String,
     /// The engine, for operators.
     pub engine: Option<Engine>,
-    /// Tensors, for operators by shape where they are known.
+    /// Types and shapes of the tensors, in a table of operators by shape, if they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tensors: Option<Tensors>,
     /// Number of the layer or first launch, to keep their order.

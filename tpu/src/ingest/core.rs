@@ -102,7 +102,7 @@ pub(super) struct Common<'a> {
 
 /// One engine's records in order, with facts about them.
 pub(super) struct Stage {
-    /// Whose.
+    /// The engine that wrote them.
     pub stream: Stream,
     /// Counts of the records so far.
     pub counts: StreamCounts,

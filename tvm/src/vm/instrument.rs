@@ -172,7 +172,7 @@ pub(super) fn with_wrappers<T>(
     with_globals(functions.into_iter().map(around).collect(), start)
 }
 
-/// Calls `start` while these functions stand among TVM's global functions; afterwards those are what they were.
+/// Calls `start` with these functions registered as TVM's global functions. Afterwards the earlier ones are back.
 pub(super) fn with_globals<T>(
     functions: Vec<(String, Function)>,
     start: impl FnOnce() -> Result<T>,

@@ -265,7 +265,7 @@ pub enum Side {
 pub struct Survey {
     /// A description in a few words, or why the source is missing.
     pub state: Result<String, CounterError>,
-    /// Its counters; of a source with thousands, those that TVM's profiler offered.
+    /// Its counters. A source with thousands of them lists those that TVM's profiler offered.
     pub counters: Vec<CounterFact>,
 }
 

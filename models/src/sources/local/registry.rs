@@ -76,10 +76,10 @@ pub struct Origin {
     pub constructor: Option<String>,
 }
 
-/// One true input.
+/// An input of the model that is no weight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelInput {
-    /// The graph's name of it.
+    /// Its name in the graph.
     pub name: String,
     /// Numbers and the symbols `batch` and `seq`.
     pub shape: Vec<Dim>,

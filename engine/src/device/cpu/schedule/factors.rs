@@ -21,7 +21,7 @@ pub(super) const LEVEL_ORDER: &str = "level-order";
 pub(super) const FUSE: &str = "fuse";
 /// Extent of the parallel loop (0: that of the fused loops).
 pub(super) const PARALLEL_EXTENT: &str = "parallel-extent";
-/// Steps unrolled.
+/// Number of steps that are unrolled.
 pub(super) const UNROLL: &str = "unroll";
 /// Where the epilogue is computed.
 pub(super) const COMPUTE_AT: &str = "compute-at";
