@@ -241,7 +241,7 @@ impl Collector<'_, '_> {
     }
 
     /// Adds the time since `begun` to a stage.
-    fn took(&mut self, stage: &'static str, begun: Duration) {
+    pub(super) fn took(&mut self, stage: &'static str, begun: Duration) {
         let now = self.clock.now();
         self.stages.add(stage, now.saturating_sub(begun));
     }

@@ -29,8 +29,8 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     jobs: &'q [&'q Job<'q>],
     kernels: &'q [Kernel],
     left: VecDeque<Pending>,
-    /// Points that workers have, the oldest first.
-    under_way: VecDeque<Pending>,
+    /// Points that workers have, the oldest first, and when each was handed out.
+    under_way: VecDeque<(Duration, Pending)>,
     /// For measuring again what was put off.
     budget: Budget,
     /// Number of the batch's points, and the time when its first kernel began to be built.
@@ -120,19 +120,25 @@ impl PointQueue for Measuring<'_, '_, '_> {
                 prune_beyond_ns: self.collector.prune_beyond_ns(job, &point.at),
                 again: put_off,
             };
-            self.under_way.push_back(point);
+            let now = self.collector.clock.now();
+            self.under_way.push_back((now, point));
             return Some(spec);
         }
         None
     }
 
     fn done(&mut self, result: Result<Measured, Failure>) {
-        let Some(mut point) = self.under_way.pop_front() else {
+        let Some((begun, mut point)) = self.under_way.pop_front() else {
             return;
         };
         let settled = match result {
             Err(failure) if failure.is_interruption() => return,
-            Err(failure) => point.best.take().ok_or(failure),
+            Err(failure) => {
+                if point.best.is_some() {
+                    self.collector.took("wait", begun);
+                }
+                point.best.take().ok_or(failure)
+            }
             Ok(measured) => {
                 self.collector.stages.add_point(&measured.spent);
                 // A wrong result is not measured again.

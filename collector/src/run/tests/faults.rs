@@ -76,19 +76,24 @@ fn a_disturbed_point_is_measured_again_behind_the_others_and_its_quietest_result
 }
 
 #[test]
-fn a_point_that_is_not_measured_again_keeps_its_first_result() {
+fn a_point_that_is_not_measured_again_keeps_its_first_result_and_costs_a_wait() {
     let bench = Bench::new();
-    let fake = FakeRunner::new(|step| match step {
-        WorkerStep::Measure { point, .. } if point.again => {
-            Act::Refuse(Status::Crashed, "not quiet".to_owned())
+    let clock = bench.clock.clone();
+    let fake = FakeRunner::new(move |step| {
+        let WorkerStep::Measure { point, .. } = step else {
+            return Act::takes(1e3);
+        };
+        clock.pass(1);
+        match point.again {
+            true => Act::Refuse(Status::Crashed, "not quiet".to_owned()),
+            false => Act::Works {
+                ns: 1e3,
+                slowdown: 2.0,
+            },
         }
-        _ => Act::Works {
-            ns: 1e3,
-            slowdown: 2.0,
-        },
     });
     let plan = Plan {
-        remeasure_budget: 1e9,
+        remeasure_budget: 10.0,
         ..bench.sweep(1)
     };
     bench.run(plan, &fake).unwrap();
@@ -96,6 +101,8 @@ fn a_point_that_is_not_measured_again_keeps_its_first_result() {
     assert_eq!(rows.len(), 4);
     let kept = |row: &Row| row.status == Status::Measured && row.drift_ratio == Some(2.0);
     assert!(rows.iter().all(kept));
+    let manifest = RunManifest::load(&bench.folder.path().join("run")).unwrap();
+    assert_eq!(manifest.stages_ns["wait"], 4_000_000_000);
 }
 
 #[test]
