@@ -11,7 +11,8 @@ use opengine::device::cpu::Knobs;
 use opengine::device::{self, Conditions, Purpose};
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{
-    ContentId, Contents, KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup,
+    ContentId, Contents, Counting, KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup,
+    WholeModelSpec,
 };
 use opengine::schedule::{Choice, ScheduleSpec};
 use opengine::stats::StopRule;
@@ -283,6 +284,60 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
         matches!(replies.last(), Some(Reply::Measured(_))),
         "{replies:?}"
     );
+}
+
+#[test]
+fn what_has_a_result_is_not_measured_again_on_a_disturbed_device() {
+    // The scripted device is always disturbed on seven threads.
+    let mut requests = vec![
+        Request::Setup(Setup {
+            device: device::named("scripted").unwrap(),
+            target: serde_json::json!({ "kind": "llvm" }),
+            ..setup("elementwise")
+        }),
+        Request::Build {
+            kernels: specs("elementwise"),
+            jobs: 1,
+        },
+        Request::BuildWholeModel(Box::new(WholeModelSpec {
+            graph: graph("elementwise"),
+            jobs: 1,
+            schedules: Default::default(),
+            export: None,
+            watch_tasks: false,
+        })),
+    ];
+    for (threads, again) in [(7, false), (7, true), (1, true)] {
+        let at = Conditions::new(threads, CacheState::Hot);
+        requests.push(Request::Measure(MeasureSpec {
+            id: 0,
+            at: at.clone(),
+            policy: policy(),
+            prune_beyond_ns: None,
+            again,
+        }));
+        requests.push(Request::MeasureWholeModel {
+            at,
+            policy: policy(),
+            counting: match again {
+                false => Counting::Quiet,
+                true => Counting::QuietAgain,
+            },
+        });
+    }
+    let replies = answers(&requests);
+    let measured: Vec<bool> = replies
+        .iter()
+        .filter_map(|reply| match reply {
+            Reply::Measured(_) | Reply::WholeModelMeasured(_) => Some(true),
+            Reply::Refused { reason, .. } => {
+                assert!(reason.contains("2.00 times its idle time"), "{reason}");
+                Some(false)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(measured, [true, true, false, false, true, true]);
 }
 
 /// The sweep of all factors that a file of this text names.

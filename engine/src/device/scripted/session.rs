@@ -1,5 +1,6 @@
 //! The scripted device in the worker: its clock and its counter.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tvm_bridge::{Result, Target};
@@ -19,11 +20,15 @@ const BASE_NS: u64 = 800_000;
 const MODEL_NS: u64 = 5_000_000;
 /// Counts of a sample.
 const TICKS: f64 = 4_096.0;
+/// On this number of threads something else always takes half of the device.
+const DISTURBED_THREADS: u32 = 7;
 
 /// A worker that measures on the device.
 pub(super) struct ScriptedSession {
     target: Target,
     timer: ScriptedTimer,
+    /// Threads of the conditions that were prepared.
+    threads: Cell<u32>,
 }
 
 impl ScriptedSession {
@@ -31,6 +36,7 @@ impl ScriptedSession {
         Ok(ScriptedSession {
             target: Target::new(&serde_json::json!({ "kind": "llvm", "num-cores": 1 }))?,
             timer: ScriptedTimer::new([BASE_NS]),
+            threads: Cell::new(1),
         })
     }
 }
@@ -62,8 +68,20 @@ impl Session for ScriptedSession {
         Box::new(GridTemplate)
     }
 
+    fn prepare(&self, at: &Conditions) -> Result<()> {
+        self.threads.set(at.threads);
+        Ok(())
+    }
+
     fn slowdown(&mut self) -> Result<f64> {
-        Ok(1.0)
+        Ok(match self.threads.get() {
+            DISTURBED_THREADS => 2.0,
+            _ => 1.0,
+        })
+    }
+
+    fn wait_for_quiet(&mut self, now: f64) -> Result<Option<f64>> {
+        Ok(Some(now))
     }
 
     fn instruments(
