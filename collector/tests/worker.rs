@@ -83,6 +83,16 @@ fn specs(name: &str) -> Vec<KernelSpec> {
         .collect()
 }
 
+fn measure(id: u64, at: Conditions, again: bool) -> Request {
+    Request::Measure(MeasureSpec {
+        id,
+        at,
+        policy: policy(),
+        prune_beyond_ns: None,
+        again,
+    })
+}
+
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 
@@ -156,13 +166,7 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
                 (2, CacheState::Hot),
                 (2, CacheState::Flushed),
             ] {
-                requests.push(Request::Measure(MeasureSpec {
-                    id: kernel.id,
-                    at: Conditions::new(threads, cache),
-                    policy: policy(),
-                    prune_beyond_ns: None,
-                    again: false,
-                }));
+                requests.push(measure(kernel.id, Conditions::new(threads, cache), false));
             }
         }
         let mut measured = 0;
@@ -241,27 +245,19 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
     let mut unknown = specs("dense").remove(0);
     unknown.symbol = "no_such_function".to_owned();
     unknown.id = 9;
-    let measure = |id| {
-        Request::Measure(MeasureSpec {
-            id,
-            at: Conditions::new(1, CacheState::Hot),
-            policy: policy(),
-            prune_beyond_ns: None,
-            again: false,
-        })
-    };
+    let at = Conditions::new(1, CacheState::Hot);
     let requests = [
         Request::Setup(setup("dense")),
         Request::Build {
             kernels: vec![unknown],
             jobs: 1,
         },
-        measure(9),
+        measure(9, at.clone(), false),
         Request::Build {
             kernels: specs("dense"),
             jobs: 1,
         },
-        measure(0),
+        measure(0, at, false),
     ];
     let replies = answers(&requests);
     let refused: Vec<_> = replies
@@ -288,7 +284,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
 
 #[test]
 fn what_has_a_result_is_not_measured_again_on_a_disturbed_device() {
-    // The scripted device is always disturbed on seven threads.
+    // On seven threads the scripted device always reports a slowdown of 2.
     let mut requests = vec![
         Request::Setup(Setup {
             device: device::named("scripted").unwrap(),
@@ -309,20 +305,11 @@ fn what_has_a_result_is_not_measured_again_on_a_disturbed_device() {
     ];
     for (threads, again) in [(7, false), (7, true), (1, true)] {
         let at = Conditions::new(threads, CacheState::Hot);
-        requests.push(Request::Measure(MeasureSpec {
-            id: 0,
-            at: at.clone(),
-            policy: policy(),
-            prune_beyond_ns: None,
-            again,
-        }));
+        requests.push(measure(0, at.clone(), again));
         requests.push(Request::MeasureWholeModel {
             at,
             policy: policy(),
-            counting: match again {
-                false => Counting::Quiet,
-                true => Counting::QuietAgain,
-            },
+            counting: Counting::Quiet { again },
         });
     }
     let replies = answers(&requests);
@@ -359,15 +346,8 @@ fn built_and_right(name: &str, kernels: Vec<KernelSpec>) -> usize {
         Request::Setup(setup(name)),
         Request::Build { kernels, jobs: 2 },
     ];
-    requests.extend(ids.iter().map(|&id| {
-        Request::Measure(MeasureSpec {
-            id,
-            at: Conditions::new(2, CacheState::Hot),
-            policy: policy(),
-            prune_beyond_ns: None,
-            again: false,
-        })
-    }));
+    let at = Conditions::new(2, CacheState::Hot);
+    requests.extend(ids.iter().map(|&id| measure(id, at.clone(), false)));
     let mut right = 0;
     for reply in answers(&requests) {
         if let Reply::Measured(measured) = reply {

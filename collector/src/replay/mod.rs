@@ -290,7 +290,7 @@ fn half_width(time: &TimeReport) -> f64 {
 /// Measures until the machine is quiet, a few times at most; of the results the one with the least slowdown counts.
 fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
     let mut left = 1..ATTEMPTS;
-    // One row has the time to be measured in vain.
+    // A replay has only one row to measure, so no attempt is refused.
     let measure = |_| runner.measure(point).map_err(|f| anyhow!(f.reason));
     until_quiet(
         measure,

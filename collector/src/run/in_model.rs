@@ -61,7 +61,7 @@ pub(crate) fn time(
     policy: TimingPolicy,
 ) -> anyhow::Result<InModel> {
     let measured = runner
-        .measure_whole_model(at, policy, Counting::Quiet)
+        .measure_whole_model(at, policy, Counting::Quiet { again: false })
         .map_err(|failure| anyhow!(failure.reason))?;
     let operators = measured.operators.into_iter();
     Ok(InModel {

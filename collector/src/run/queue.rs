@@ -134,6 +134,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
         let settled = match result {
             Err(failure) if failure.is_interruption() => return,
             Err(failure) => {
+                // A refusal carries no times of its stages: the worker only waited.
                 if point.best.is_some() {
                     self.collector.took("wait", begun);
                 }

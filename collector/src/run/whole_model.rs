@@ -141,13 +141,7 @@ pub(super) fn measure(
         } else {
             let mut budget = Budget::new(plan.remeasure_budget, clock.now());
             until_quiet(
-                |again| {
-                    let counting = match again {
-                        false => Counting::Quiet,
-                        true => Counting::QuietAgain,
-                    };
-                    runner.measure_whole_model(&at, plan.timing, counting)
-                },
+                |again| runner.measure_whole_model(&at, plan.timing, Counting::Quiet { again }),
                 disturbance,
                 || !interrupt.requested() && budget.lasts(clock.now(), || None),
             )

@@ -43,19 +43,20 @@ pub fn relative(slowdown: f64) -> f64 {
     (slowdown - 1.0) / (opdata::contract::interference::SLOWDOWN_BOUND - 1.0)
 }
 
-/// The slowdown before a measurement: the one after the wait for a quiet moment, else the reading `now`. Measuring `again`
-/// is refused if that wait was in vain. Where other things run all the time, the new result would be disturbed too.
+/// The slowdown before a measurement: the one after the wait for a quiet moment, or the reading `now` if the device does not
+/// wait. Measuring `again` is refused if the wait ended without a quiet moment, because interference that lasts would
+/// disturb the new result too.
 ///
 /// # Errors
 /// Fails if it is refused.
 pub(crate) fn slowdown_before(again: bool, now: f64, waited: Option<f64>) -> anyhow::Result<f64> {
-    let before = waited.unwrap_or(now);
-    let refused = again && waited.is_some() && before > QUIET_MOMENT;
-    anyhow::ensure!(
-        !refused,
-        "the reference kernel still takes {before:.2} times its idle time"
-    );
-    Ok(before)
+    if let Some(slowdown) = waited {
+        anyhow::ensure!(
+            !again || slowdown <= QUIET_MOMENT,
+            "the reference kernel still takes {slowdown:.2} times its idle time"
+        );
+    }
+    Ok(waited.unwrap_or(now))
 }
 
 /// The re-measure budget: a multiple of the time that the first measurements took.

@@ -174,8 +174,8 @@ pub struct MeasureSpec {
     pub policy: TimingPolicy,
     /// A kernel that takes longer is not worth samples, in nanoseconds.
     pub prune_beyond_ns: Option<u64>,
-    /// Whether the point has a result under interference. It is then refused if the wait for a quiet moment is in vain.
-    #[serde(default)]
+    /// Whether there is a result already, under interference. The worker then refuses if its wait for a quiet moment ends
+    /// without one.
     pub again: bool,
 }
 
@@ -380,9 +380,10 @@ pub enum Counting {
     /// All.
     All,
     /// Samples around which the device was quiet ([`crate::interference::quiet`]).
-    Quiet,
-    /// As `Quiet`, for a model that has a result under interference: refused if the wait for a quiet moment is in vain.
-    QuietAgain,
+    Quiet {
+        /// As [`MeasureSpec::again`].
+        again: bool,
+    },
 }
 
 /// Samples of a whole model.

@@ -149,7 +149,7 @@ impl LoadedModel {
         let runner = self.machine.runner(&self.graph.entry)?;
         let now = session.slowdown()?;
         let waited = session.wait_for_quiet(now)?;
-        let before = slowdown_before(counting == Counting::QuietAgain, now, waited)?;
+        let before = slowdown_before(counting == Counting::Quiet { again: true }, now, waited)?;
         let mut watched = Run {
             session,
             runner,
@@ -162,9 +162,7 @@ impl LoadedModel {
             left_out,
         } = match counting {
             Counting::All => watched.take_all(policy, first, before)?,
-            Counting::Quiet | Counting::QuietAgain => {
-                take_quiet(policy, first, before, &mut watched)?
-            }
+            Counting::Quiet { .. } => take_quiet(policy, first, before, &mut watched)?,
         };
         let session = watched.session;
         let (around_runs, runs) = self.watched_runs(session, policy, counting)?;
@@ -194,7 +192,7 @@ impl LoadedModel {
         // If all runs count, the slowdown is not needed.
         let mut slowdown_now = || match counting {
             Counting::All => Ok(1.0),
-            Counting::Quiet | Counting::QuietAgain => session.slowdown(),
+            Counting::Quiet { .. } => session.slowdown(),
         };
         let mut runs = Vec::new();
         let mut allowance = Allowance::of(policy);

@@ -20,7 +20,7 @@ const BASE_NS: u64 = 800_000;
 const MODEL_NS: u64 = 5_000_000;
 /// Counts of a sample.
 const TICKS: f64 = 4_096.0;
-/// On this number of threads something else always takes half of the device.
+/// Number of threads on which the reference kernel always takes twice its idle time.
 const DISTURBED_THREADS: u32 = 7;
 
 /// A worker that measures on the device.

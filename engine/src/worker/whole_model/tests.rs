@@ -84,7 +84,7 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
         },
     };
     let at = Conditions::new(1, opdata::CacheState::Model);
-    for counting in [Counting::All, Counting::Quiet] {
+    for counting in [Counting::All, Counting::Quiet { again: false }] {
         let measured = model.measure(&mut shared, &at, policy, counting).unwrap();
         let [operator] = &measured.operators[..] else {
             panic!("{:?}", measured.operators)
