@@ -244,7 +244,7 @@ fn run_folder(word: &Path) -> opdata::Result<PathBuf> {
 /// How a run's work ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It was not interrupted.
+    /// Nothing interrupted the run.
     Own,
     /// The user interrupted it.
     Asked,

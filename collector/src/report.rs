@@ -101,7 +101,7 @@ pub struct SweptReport {
 }
 
 impl SweptReport {
-    /// Nothing yet.
+    /// An operator's report without points.
     pub fn new(conditions: Conditions) -> Self {
         Self {
             conditions,
@@ -128,7 +128,7 @@ pub struct Best {
 pub struct PointReport {
     /// The conditions of the measurement.
     pub conditions: Conditions,
-    /// How it ended.
+    /// How the point ended.
     pub outcome: PointOutcome,
     /// The counts, by `source:name`.
     pub counts: BTreeMap<String, f64>,
@@ -146,9 +146,9 @@ pub enum PointOutcome {
     },
     /// It was compiled, as asked, and not run.
     Compiled(ResourcesReport),
-    /// It has no time.
+    /// The point has no time.
     NotMeasured {
-        /// How it ended; neither [`Status::Measured`] nor [`Status::Compiled`].
+        /// Status of the point; neither [`Status::Measured`] nor [`Status::Compiled`].
         status: Status,
         /// Why, in one line.
         reason: String,
@@ -192,7 +192,7 @@ pub struct TimeReport {
 }
 
 impl TimeReport {
-    /// From a summary and its grade.
+    /// The times of a summary with its grade.
     pub fn new(summary: &Summary, quality: Option<Quality>) -> Self {
         Self {
             median_ns: summary.median.get(),
@@ -214,7 +214,7 @@ impl TimeReport {
 pub struct WholeModelReport {
     /// The conditions of the run; the caches are as the model leaves them.
     pub conditions: Conditions,
-    /// How it ended.
+    /// How the measurement of the whole model ended.
     pub outcome: ModelOutcome,
 }
 
@@ -223,9 +223,9 @@ pub struct WholeModelReport {
 pub enum ModelOutcome {
     /// Checked and timed.
     Measured(ModelTiming),
-    /// It has no time.
+    /// The whole model has no time.
     NotMeasured {
-        /// How it ended; never [`Status::Measured`].
+        /// Status of the whole model; never [`Status::Measured`].
         status: Status,
         /// Why, in one line.
         reason: String,
@@ -257,7 +257,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// From a summary.
+    /// The latencies of a summary.
     pub fn new(summary: &Summary) -> Self {
         Self {
             p95_ns: summary.p95.get(),
@@ -275,7 +275,7 @@ impl Latency {
 /// Number of points, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All points of operators.
+    /// Number of all points of operators.
     pub points: u64,
     /// Measured.
     pub measured: u64,

@@ -39,7 +39,7 @@ pub enum RunVerdict {
     },
     /// It was stopped, and can be taken up again.
     Interrupted,
-    /// It is under way, or was killed.
+    /// The run is under way, or was killed.
     Running,
     /// Its manifest cannot be read.
     Damaged {

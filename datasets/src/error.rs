@@ -159,7 +159,7 @@ pub enum Error {
         path: PathBuf,
         /// Description of the fault.
         detail: String,
-        /// How to mend it.
+        /// How to mend the file.
         fix: &'static str,
     },
     /// A manifest of another format.
@@ -244,7 +244,7 @@ fn version_hint(found: u64) -> &'static str {
 /// Why a record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// It is of another format.
+    /// The record has another format.
     #[error(
         "{what} has format {found}{}, and this program reads format {supported}; {}",
         written_by(writer.as_deref()),
@@ -260,7 +260,7 @@ pub enum FormatError {
         /// Version of the program that wrote it, if it says so.
         writer: Option<String>,
     },
-    /// It is not what its format says.
+    /// The content does not follow the record's format.
     #[error("{what} is damaged: {detail}; restore it from a copy, or measure again")]
     Damaged {
         /// The record.

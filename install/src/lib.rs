@@ -77,12 +77,12 @@ impl Home {
         self.root.join("models/patterns/patterns.toml")
     }
 
-    /// Where imports are kept.
+    /// The folder that keeps imports.
     pub fn imports(&self) -> PathBuf {
         self.root.join(".cache/imports")
     }
 
-    /// Where the calibrations of machines are kept.
+    /// The folder that keeps the calibrations of machines.
     pub fn calibrations(&self) -> PathBuf {
         self.root.join(".cache/calibrations")
     }
@@ -121,7 +121,7 @@ pub fn site_packages(environment: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where looking begins.
+/// Folders where the search for an installation begins.
 fn starts() -> Vec<PathBuf> {
     [std::env::current_exe().ok(), std::env::current_dir().ok()]
         .into_iter()

@@ -92,7 +92,7 @@ pub enum Error {
         /// The action that mends it.
         next: &'static str,
     },
-    /// All times are the same.
+    /// All measured times are equal, so there is nothing to learn.
     #[error(
         "all {samples} samples took {time_ns} ns: there is nothing to learn from a constant; is the time column right?"
     )]

@@ -30,16 +30,16 @@ const MEMORY: [(&str, &str); 2] = [
 /// Errors of the program.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It is not installed.
+    /// The program is not installed.
     #[error(
         "--framework torch needs the extra torch, and {} is not there; run {SETUP} (580 MB to download, then a build of a minute)",
         .0.display()
     )]
     Missing(PathBuf),
-    /// It is of another version.
+    /// The program has another version.
     #[error("the program that runs {0} is of another version of this project; run {SETUP}")]
     OtherVersion(&'static str),
-    /// It refused the order.
+    /// The program refused the request.
     #[error("{framework}: {message}")]
     Refused {
         /// Whose program it is.
@@ -47,7 +47,7 @@ pub enum ClientError {
         /// Its message.
         message: String,
     },
-    /// It ended before it answered.
+    /// The program ended before it answered.
     #[error("the program that runs {framework} ended: {how}")]
     Died {
         /// Whose program it is.
@@ -55,7 +55,7 @@ pub enum ClientError {
         /// Its status, and the end of its output.
         how: String,
     },
-    /// It took longer than it may.
+    /// The program exceeded its time limit.
     #[error("{framework} gave no answer in {} s; --timeout allows longer runs", .limit.as_secs_f64())]
     TimedOut {
         /// Whose program it is.

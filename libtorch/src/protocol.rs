@@ -39,7 +39,7 @@ pub struct Load {
     pub outputs: Vec<StoredTensor>,
     /// Number of threads.
     pub threads: u32,
-    /// Where to run.
+    /// The device to run on.
     pub device: Device,
 }
 
@@ -59,7 +59,7 @@ pub struct StoredTensor {
     pub shape: Vec<i64>,
     /// Element type, as NumPy names it.
     pub dtype: String,
-    /// Where it begins in the file.
+    /// Offset of the tensor in the file.
     pub offset: u64,
     /// Its length in the file.
     pub bytes: u64,
@@ -109,14 +109,14 @@ pub enum Answer {
         /// Nanoseconds.
         ns: Vec<u64>,
     },
-    /// It was recorded.
+    /// The cycle was recorded.
     Recorded(Cycle),
     /// Times without and with the profiler.
     Pairs {
         /// Nanoseconds.
         pairs: Vec<(f64, f64)>,
     },
-    /// It cannot be done.
+    /// The request cannot be done.
     Failed {
         /// The failed action, and why.
         message: String,

@@ -18,7 +18,7 @@ const TORCH: &str = "torch";
 /// The form of a model, besides TVM's operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// For libtorch.
+    /// TorchScript, for libtorch.
     TorchScript,
     /// One ONNX file with a value for every weight, for ONNX Runtime.
     Onnx,
@@ -93,7 +93,7 @@ pub struct StoredTensor {
     pub shape: Vec<u64>,
     /// Element type, as NumPy names it.
     pub dtype: String,
-    /// Where it lies.
+    /// Range of bytes of the tensor.
     #[serde(flatten)]
     pub place: ByteRange,
 }

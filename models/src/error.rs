@@ -140,7 +140,7 @@ pub enum ImportError {
         status: String,
         /// The last lines of its standard error.
         last_lines: String,
-        /// All that it wrote.
+        /// The file with all of the importer's output.
         log: PathBuf,
     },
     /// Ctrl-C reached the importer.

@@ -28,7 +28,7 @@ struct Patterns {
 pub struct Pattern {
     /// Its computation: `qconv2d`, `gelu`, …
     pub composite: String,
-    /// How its source writes it, for people.
+    /// The pattern in its source's own notation, for people.
     pub form: String,
     /// Source of the model.
     pub source: Source,

@@ -3,11 +3,11 @@
 /// How a program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All done.
+    /// The program did its work.
     Done,
-    /// It could not be done.
+    /// The program could not do its work.
     Failed,
-    /// It was requested wrongly.
+    /// The command line was wrong.
     Usage,
     /// A comparison found a regression.
     Regression,

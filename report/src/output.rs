@@ -88,7 +88,7 @@ fn worded(error: io::Error) -> io::Error {
 pub struct Stream<W: Write = io::Stdout>(io::BufWriter<W>);
 
 impl Stream {
-    /// To standard output.
+    /// Output to the process's standard output.
     pub fn stdout() -> Self {
         Self(io::BufWriter::new(io::stdout()))
     }
@@ -117,7 +117,7 @@ impl<W: Write> Stream<W> {
 pub enum StreamError {
     /// Its reader closed the pipe: no fault, but a reason to stop.
     ReaderGone,
-    /// It cannot be written.
+    /// The output cannot be written.
     Refused(io::Error),
 }
 

@@ -119,7 +119,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// No rows yet.
+    /// A table without rows.
     pub fn new(columns: &[Column]) -> Self {
         Self {
             columns: columns.to_vec(),

@@ -21,11 +21,11 @@ pub(crate) enum TpuRequest {
     Diff {
         /// The first.
         first: PathBuf,
-        /// Those that are compared with it.
+        /// The dumps to compare with the first.
         others: Vec<PathBuf>,
         /// Key to pair by.
         by: Grouping,
-        /// How to read.
+        /// How the dumps are read.
         ingest: IngestOptions,
         /// The events that count.
         filter: Filter,

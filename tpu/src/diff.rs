@@ -48,7 +48,7 @@ pub struct Diff {
     pub parallelism: (f64, f64),
     /// Key of the pairing.
     pub grouping: Grouping,
-    /// By size of change.
+    /// The changes, the largest first.
     pub changes: Vec<Change>,
     /// Reasons to doubt the comparison: other chip, other clocks, losses.
     pub warnings: Vec<String>,

@@ -50,7 +50,7 @@ pub struct Job {
     pub out: PathBuf,
     /// The files to write.
     pub outputs: BTreeSet<Output>,
-    /// How to read.
+    /// How the dump is read.
     pub ingest: IngestOptions,
     /// Host trace to merge into the Perfetto trace.
     pub trace_file: Option<PathBuf>,

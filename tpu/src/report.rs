@@ -94,7 +94,7 @@ pub struct Finding {
     pub severity: Severity,
     /// A word for scripts, e.g. `records_lost`.
     pub kind: &'static str,
-    /// Where: a file, `core 3 GDMA`, …
+    /// Place of the finding: a file, `core 3 GDMA`, …
     pub place: String,
     /// Number of records, commands or files that it is about.
     pub count: u64,
@@ -146,32 +146,32 @@ pub struct StreamCounts {
     pub expected: Option<u64>,
     /// Records in the file.
     pub records: u64,
-    /// Of them: the preamble.
+    /// Records of the preamble.
     pub preamble: u64,
-    /// Of them: kept with their command.
+    /// Records that kept their command.
     pub matched: u64,
-    /// Of them: kept with a likely command.
+    /// Records with a guessed command.
     pub guessed: u64,
-    /// Of them: kept, command unknown although commands were recorded.
+    /// Records that were kept without a command, although commands were recorded.
     pub unmatched: u64,
-    /// Of them: kept in a stream without recorded commands.
+    /// Records that were kept in a stream without recorded commands.
     pub without_commands: u64,
-    /// Of them: sync records and transfers outside the profiled program, left out.
+    /// Sync records and transfers outside the profiled program, left out.
     pub outside: u64,
-    /// Of them: left out as doubles.
+    /// Records left out as duplicates.
     pub duplicates: u64,
-    /// Of them: left out as impossible.
+    /// Records left out as implausible.
     pub implausible: u64,
-    /// Of the kept: moved to their place in time.
+    /// Kept records that were moved to their place in time.
     pub moved: u64,
     /// Commands recorded, without the preamble's.
     pub commands: u64,
-    /// Of them: without a record.
+    /// Commands without a record.
     pub commands_without_record: u64,
 }
 
 impl StreamCounts {
-    /// All zero.
+    /// Counts that are all zero.
     pub fn new(stream: Stream) -> StreamCounts {
         StreamCounts {
             stream,
@@ -200,7 +200,7 @@ impl StreamCounts {
 /// The account of one dump.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// In the order found.
+    /// Findings in the order in which they were made.
     pub findings: Vec<Finding>,
     /// One for each stream that has a file.
     pub streams: Vec<StreamCounts>,

@@ -25,7 +25,7 @@ const OWN_PREFIXES: [&str; 3] = ["tiuRegInfo_", "tdmaRegInfo_", "cdmaRegInfo_"];
 
 /// A folder for the files of one job; removed if they are not published.
 pub(crate) struct Staged {
-    /// Where files are written first.
+    /// The folder in which files are written first.
     pub folder: PathBuf,
     out: PathBuf,
     /// Whether the results' folder was made for this job.

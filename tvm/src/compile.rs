@@ -65,7 +65,7 @@ pub struct Generated {
 /// The kernels of a device as source in the target's language, with nothing compiled for the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceSource {
-    /// All kernels.
+    /// The text of all kernels.
     pub text: String,
     /// Durations of lowering and code generation.
     pub times: StageTimes,

@@ -20,9 +20,9 @@ use crate::unroll::leave_to_compiler;
 /// Whether compiled functions check the shapes and types of their arguments at every call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asserts {
-    /// They do.
+    /// Functions check their arguments.
     Kept,
-    /// They do not: a call costs less, and a wrong argument is undefined behaviour. Callers check arguments once.
+    /// Functions do not check: a call costs less, and a wrong argument is undefined behaviour. Callers check arguments once.
     Dropped,
 }
 

@@ -22,7 +22,7 @@ pub enum LoopKind {
     Serial = 0,
     /// Distributed over the threads of the pool.
     Parallel = 1,
-    /// All at once, as one vector.
+    /// All iterations at once, as one vector.
     Vectorized = 2,
     /// One after the other, each written out.
     Unrolled = 3,

@@ -145,7 +145,7 @@ impl Tensor {
         self.dtype
     }
 
-    /// Where it lies.
+    /// The device that holds the tensor.
     pub fn device(&self) -> Device {
         self.device
     }
@@ -240,7 +240,7 @@ impl Tensor {
     }
 }
 
-/// Where a tensor lies.
+/// The device that holds a tensor.
 fn device_of(handle: &tvm_ffi::Tensor) -> Option<Device> {
     /// A tensor in memory is an object's header, then DLPack's structure.
     const DEVICE: usize =

@@ -174,7 +174,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// Of a packed workload.
+    /// The space of a packed workload.
     pub fn of(p: &Packed) -> Space {
         Space {
             values: [
@@ -199,7 +199,7 @@ impl Space {
         self.len() == 0
     }
 
-    /// All of them, in order.
+    /// All configurations of the space, in order.
     pub fn configs(&self) -> impl Iterator<Item = Config> + '_ {
         (0..self.len()).map(|mut index| {
             let mut knobs = [0; 7];

@@ -168,7 +168,7 @@ pub enum StreamError {
     /// More work than a stream may contain.
     #[error("instruction {at}: the stream asks for more than {limit} vector operations")]
     TooLong {
-        /// Where the limit was reached.
+        /// The instruction at which the limit was reached.
         at: usize,
         /// The limit.
         limit: u64,

@@ -19,7 +19,7 @@ const MAX_LINE: u64 = 1 << 20;
 pub enum Outcome {
     /// It ran; the time of a run, seconds.
     Ran(f64),
-    /// It could not be compiled.
+    /// The configuration could not be compiled.
     NotCompiled,
     /// The board or the connection failed, so the configuration's outcome is unknown.
     Unknown,

@@ -121,7 +121,7 @@ pub struct Timing {
     pub store_fixed: f64,
     /// Fetching an instruction.
     pub fetch: f64,
-    /// From a token's push to its pop.
+    /// A token, from its push to its pop.
     pub token: f64,
     /// A call of the driver's interface on the host, microseconds.
     pub host_call_us: f64,
@@ -254,7 +254,7 @@ impl Profile {
 }
 
 impl Timing {
-    /// All parameters by name.
+    /// All parameters with their names.
     pub fn named(&self) -> [(&'static str, f64); 19] {
         [
             ("timing.gemm_uop", self.gemm_uop),

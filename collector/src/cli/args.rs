@@ -71,7 +71,7 @@ pub struct ViewArgs {
 }
 
 impl ViewArgs {
-    /// What the flags say.
+    /// How the flags want results to be shown.
     pub fn view(&self) -> View {
         View {
             format: if self.json {

@@ -50,7 +50,7 @@ pub struct Process {
 /// The action, and the form of its output.
 #[derive(Debug, PartialEq)]
 pub struct Invocation {
-    /// How to show it.
+    /// How results and progress are shown.
     pub view: View,
     /// The action.
     pub action: Action,

@@ -177,7 +177,7 @@ pub struct RunGraphArgs {
     /// Number of threads, `max` being all cores this process may use [default: max]
     #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,
-    /// How it is run.
+    /// Flags of how models are run.
     #[command(flatten)]
     pub how: HowArgs,
 }

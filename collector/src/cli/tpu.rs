@@ -133,7 +133,7 @@ pub struct TpuJobArgs {
     /// bigTpuProfile
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
-    /// How to read.
+    /// Flags of how dumps are read.
     #[command(flatten)]
     pub read: TpuReadArgs,
     /// The files to write.
@@ -156,7 +156,7 @@ pub struct TpuDiffArgs {
     /// Exit with 3 if one of them takes longer than the first by more than this, e.g. 3%
     #[arg(long = "fail-above", value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
-    /// How to read.
+    /// Flags of how dumps are read.
     #[command(flatten)]
     pub read: TpuReadArgs,
 }
@@ -196,7 +196,7 @@ pub struct TpuRecordArgs {
     /// TPUKERNEL_FIRMWARE_PATH for the command
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub firmware: Option<PathBuf>,
-    /// How to read.
+    /// Flags of how dumps are read.
     #[command(flatten)]
     pub read: TpuReadArgs,
     /// The files to write.

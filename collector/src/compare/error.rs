@@ -12,7 +12,7 @@ pub enum CompareError {
     /// A file cannot be read.
     #[error(transparent)]
     Data(#[from] opdata::Error),
-    /// Nothing to compare.
+    /// The files hold no rows to compare.
     #[error("{} holds no row; measure something first", list(paths))]
     NoRows {
         /// The paths that were read.

@@ -206,7 +206,7 @@ pub struct Noise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoiseSource {
-    /// From the operators of this comparison.
+    /// Estimated from the operators of this comparison.
     Estimated,
     /// Too few operators: a usual value.
     Assumed,

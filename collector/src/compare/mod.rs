@@ -233,9 +233,9 @@ pub struct FailedPoint {
     pub threads: Option<u64>,
     /// State of the caches.
     pub cache_state: Option<CacheState>,
-    /// How it ended on the first side.
+    /// How the point ended on the first side.
     pub a: Ending,
-    /// How it ended on the second side.
+    /// How the point ended on the second side.
     pub b: Ending,
 }
 

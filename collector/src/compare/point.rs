@@ -131,7 +131,7 @@ impl Point {
             .to_owned()
     }
 
-    /// How it ended.
+    /// How the point ended.
     pub fn ending(&self) -> Ending {
         Ending {
             status: self.status,

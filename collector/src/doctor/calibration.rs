@@ -8,9 +8,9 @@ use super::check::Check;
 /// State of the machine's calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Calibrated {
-    /// They were measured.
+    /// The machine's peak rates were measured.
     Yes(Calibration),
-    /// They never were.
+    /// The machine's peak rates were never measured.
     Never,
     /// There is one, but it cannot be read: why, and how to mend it.
     Unusable(String),

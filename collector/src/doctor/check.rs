@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-/// How a check came out.
+/// The possible results of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckStatus {
-    /// As it should be.
+    /// Works as it should.
     Ok,
     /// Works, but numbers will be worse or fewer for it.
     Warn,
@@ -19,7 +19,7 @@ pub enum CheckStatus {
 pub struct Check {
     /// The subject, in a word or two.
     pub name: &'static str,
-    /// How it came out.
+    /// Result of the check.
     pub status: CheckStatus,
     /// The finding, on one line.
     pub finding: String,
@@ -28,7 +28,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// All is well.
+    /// A check without a finding to mend.
     pub fn ok(name: &'static str, finding: impl Into<String>) -> Self {
         Self {
             name,
@@ -48,7 +48,7 @@ impl Check {
         }
     }
 
-    /// It does not work.
+    /// A check of something that does not work.
     pub fn fail(name: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             name,
@@ -64,6 +64,6 @@ impl Check {
 pub struct Problem {
     /// Description of the fault.
     pub finding: String,
-    /// How to mend it.
+    /// How to mend the problem.
     pub fix: String,
 }

@@ -44,7 +44,7 @@ impl PackageWanted {
 /// Facts about Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PythonFacts {
-    /// It answered.
+    /// Python answered.
     Found {
         /// The program.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum PythonFacts {
         /// Versions of the wanted packages that are installed.
         packages: BTreeMap<String, String>,
     },
-    /// It did not.
+    /// Python did not answer.
     NotFound {
         /// The program that was tried.
         path: PathBuf,

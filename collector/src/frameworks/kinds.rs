@@ -148,7 +148,7 @@ const ONNX: &[(Kind, &[&str])] = &[
 ];
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of operators.
     pub const ALL: [Kind; 12] = [
         Kind::Convolution,
         Kind::Product,

@@ -35,7 +35,7 @@ pub struct MergeRequest {
 /// How to treat shards that are missing or not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gaps {
-    /// They are errors.
+    /// Such shards are an error.
     Refuse,
     /// Join what is there.
     Accept,
@@ -48,7 +48,7 @@ pub struct Merged {
     pub out: PathBuf,
     /// Its name.
     pub run_id: String,
-    /// How its points ended.
+    /// Number of the run's points by how they ended.
     pub counts: Counts,
     /// The shards, by number.
     pub shards: Vec<MergedShard>,

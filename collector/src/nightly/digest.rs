@@ -17,7 +17,7 @@ const LISTED: usize = 10;
 /// One run in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Digest {
-    /// How its points ended.
+    /// Number of points by how they ended.
     pub counts: Counts,
     /// Slowdowns of the reference kernel, if the run has it.
     pub drift: Option<Drift>,
@@ -70,11 +70,11 @@ pub struct Findings {
 /// Points that failed for one reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reason {
-    /// How they ended.
+    /// How these points ended.
     pub status: Status,
     /// Why.
     pub reason: String,
-    /// How many.
+    /// Number of these points.
     pub points: u64,
     /// One of them.
     pub example: String,

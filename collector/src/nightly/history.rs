@@ -19,7 +19,7 @@ const REMOVING: &str = ".removing-";
 /// A nightly run on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partition {
-    /// As `2026-11-20`.
+    /// Date of the night, as `2026-11-20`.
     pub date: String,
     /// Its folder.
     pub folder: PathBuf,

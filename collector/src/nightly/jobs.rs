@@ -41,9 +41,9 @@ pub struct JobCommand {
 /// How a job's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
-    /// It exited with this code.
+    /// The process exited with this code.
     Exited(i32),
-    /// This signal killed it.
+    /// This signal killed the process.
     Killed(i32),
     /// It was stopped because its time was over.
     OutOfTime,

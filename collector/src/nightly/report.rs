@@ -94,7 +94,7 @@ pub struct JobReport {
     pub share_ns: u64,
     /// Time it took, in ns.
     pub wall_ns: u64,
-    /// How it ended.
+    /// How the job ended.
     pub outcome: JobOutcome,
     /// Its rows, summarised.
     pub digest: Digest,
@@ -116,12 +116,12 @@ pub enum JobOutcome {
     OutOfTime,
     /// The user stopped it.
     Interrupted,
-    /// It was not started.
+    /// The job was not started.
     NotBegun {
         /// Why.
         reason: String,
     },
-    /// It could not do its work.
+    /// The job could not do its work.
     Failed {
         /// Its exit code, if it had one.
         exit_code: Option<i32>,
@@ -150,7 +150,7 @@ impl JobReport {
         }
     }
 
-    /// How it ended, in a few words.
+    /// How the job ended, in a few words.
     pub fn words(&self) -> String {
         let wall = units::wall(self.wall_ns);
         match &self.outcome {
@@ -174,7 +174,7 @@ impl JobReport {
 }
 
 impl NightlyReport {
-    /// How all points ended.
+    /// Number of points of all jobs by how they ended.
     pub fn counts(&self) -> Counts {
         let mut all = Counts::default();
         for (status, count) in self.jobs.iter().flat_map(|job| &job.digest.counts.ended) {

@@ -64,7 +64,7 @@ pub fn model_conditions(plan: &Plan) -> Vec<Conditions> {
 /// Reasons why settings do not make a plan. The message names the fault, its place, and the remedy.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PlanError {
-    /// No value where one is needed.
+    /// A setting without a value where one is needed.
     #[error("{} is missing: {next}", flag(key))]
     Missing {
         /// The setting.

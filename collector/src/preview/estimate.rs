@@ -25,9 +25,9 @@ pub struct PlanEstimate {
     pub kernels: u64,
     /// Points to measure.
     pub points: u64,
-    /// About how long it takes, in nanoseconds.
+    /// Estimated time of the plan, ns.
     pub time_ns: f64,
-    /// About how large the rows are.
+    /// Estimated size of the rows, bytes.
     pub disk_bytes: f64,
 }
 

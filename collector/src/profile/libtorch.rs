@@ -23,7 +23,7 @@ use crate::run::Session;
 pub struct TorchRequest {
     /// The model and the threads.
     pub planned: Box<Planned>,
-    /// Where it runs.
+    /// The device that the model runs on.
     pub device: Device,
     /// The runs that are recorded.
     pub schedule: StepSchedule,

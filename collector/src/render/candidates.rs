@@ -15,7 +15,7 @@ pub fn candidates_text(listed: &Listed) -> String {
     )
 }
 
-/// As JSON.
+/// The listed candidates as JSON.
 pub fn candidates_json(listed: &Listed) -> Value {
     json!({
         "folder": listed.folder,

@@ -15,7 +15,7 @@ pub struct Diagnosis<'a> {
     pub checks: &'a [Check],
     /// The rates, if they were measured just now.
     pub measured: Option<&'a Calibration>,
-    /// Where they are kept.
+    /// The file that keeps the rates.
     pub file: &'a Path,
 }
 

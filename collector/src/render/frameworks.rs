@@ -30,7 +30,7 @@ pub fn frameworks_text(compared: &SideBySide, style: Style) -> String {
     text
 }
 
-/// How outputs compare with those to expect.
+/// How a framework's outputs compare with the expected ones.
 fn check(measured: &Measured) -> String {
     let origin = &measured.checked_against;
     match measured.error {

@@ -24,7 +24,7 @@ const MEMORY_COLUMNS: [Column; 2] = [
     Column::right("Self CPU Mem"),
     Column::right("CPU Mem").hides(2),
 ];
-/// Only where a GPU took part.
+/// Columns shown only if a GPU took part.
 const DEVICE_COLUMNS: [Column; 5] = [
     Column::right("Self CUDA (us)"),
     Column::right("Self CUDA %"),

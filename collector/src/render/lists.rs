@@ -48,7 +48,7 @@ pub enum Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// As a table.
+    /// The list as a table.
     pub fn text(&self, style: Style) -> String {
         match self {
             Self::Models(models) => models_table(models).render(style),
@@ -65,7 +65,7 @@ impl Listing<'_> {
         }
     }
 
-    /// As an object with one list.
+    /// The list as a JSON object with one key.
     pub fn json(&self) -> Value {
         match self {
             Self::Models(models) => {

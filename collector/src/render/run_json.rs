@@ -149,7 +149,7 @@ struct PointObject<'a> {
     share: Option<f64>,
     gflops_per_s: Option<f64>,
     gbytes_per_s: Option<f64>,
-    /// By `source:name`.
+    /// Counts by `source:name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     counts: &'a BTreeMap<String, f64>,
     reason: Option<&'a str>,

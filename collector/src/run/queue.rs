@@ -31,7 +31,7 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     left: VecDeque<Pending>,
     /// Points that workers have, the oldest first, and when each was handed out.
     under_way: VecDeque<(Duration, Pending)>,
-    /// For measuring again what was put off.
+    /// Time for measuring disturbed points again.
     budget: Budget,
     /// Number of the batch's points, and the time when its first kernel began to be built.
     points: usize,

@@ -45,7 +45,7 @@ pub enum Resumed {
         /// Its rows.
         rows: u64,
     },
-    /// It was continued.
+    /// The run was continued.
     Report {
         /// The report of the whole run.
         report: Box<RunReport>,

@@ -23,17 +23,17 @@ use crate::plan::Plan;
 pub struct Session<'a> {
     /// The importer of models.
     pub importer: &'a dyn Importer,
-    /// Where kernels are built and measured.
+    /// What builds and measures kernels.
     pub runners: Box<dyn RunnerFactory + 'a>,
     /// Stored calibrations of machines.
     pub calibrations: Store,
-    /// Where the machine's facts are read.
+    /// The root under which the machine's facts are read.
     pub root: Root,
     /// The program's arguments.
     pub command_line: Vec<String>,
     /// Whether the user wants to stop.
     pub interrupt: Interrupt,
-    /// Where talk goes.
+    /// The listener that shows progress and warnings.
     pub progress: &'a mut dyn Progress,
     /// The clock of time budgets.
     pub clock: Box<dyn Clock + 'a>,

@@ -24,7 +24,7 @@ use crate::report::{Latency, ModelOutcome, ModelTiming, TimeReport, WholeModelRe
 /// The times of the whole model.
 #[derive(Debug, Default)]
 pub(crate) struct WholeModelTimes {
-    /// For the final report.
+    /// The whole models of the final report.
     pub reports: Vec<WholeModelReport>,
     /// Median time of one call inside the model, by conditions and function.
     in_model_ns: HashMap<(Conditions, String), f64>,

@@ -46,9 +46,9 @@ pub struct RunOverview {
     pub environment: Environment,
     /// Its models.
     pub models: BTreeSet<String>,
-    /// How its points ended.
+    /// Number of points by how they ended.
     pub ended: BTreeMap<Status, u64>,
-    /// How good its times are.
+    /// Number of measured points by grade.
     pub grades: BTreeMap<&'static str, u64>,
     /// Operators with their default schedules, the longest first.
     pub operators: Vec<OperatorTime>,
@@ -100,7 +100,7 @@ pub struct OperatorTime {
     pub quality: Option<Quality>,
     /// Rate of arithmetic.
     pub gflops_per_s: Option<f64>,
-    /// Where it stands under the roofs.
+    /// Position of the operator under the roofline.
     pub standing: Option<Standing>,
 }
 

@@ -229,7 +229,7 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
     })
 }
 
-/// Where schedules are timed.
+/// The loaded models, with the processors to time their schedules on.
 struct Bench<'a> {
     request: &'a CotuneRequest,
     loaded: Loaded,

@@ -163,9 +163,9 @@ pub fn plan_of(folder: &Path) -> anyhow::Result<PairsPlan> {
 /// A group measured again: its rows of then and now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairReplayed {
-    /// As the run has them.
+    /// The pairs as the run has them.
     pub before: Vec<PairRow>,
-    /// As they are now.
+    /// The pairs as measured now.
     pub now: Vec<PairRow>,
 }
 

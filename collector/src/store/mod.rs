@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be opened.
+    /// The store cannot be opened.
     #[error("the store {}: {reason}; name another one with --store", path.display())]
     Open {
         /// The file, or the server's URL.
@@ -41,7 +41,7 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
-    /// It is damaged, or no store.
+    /// The file is damaged, or is no store.
     #[error(
         "the store {} is damaged or no store of schedules ({reason}); it is left as it is: restore it from a copy, or name \
          another one with --store",
@@ -53,7 +53,7 @@ pub enum StoreError {
         /// Description of the fault.
         reason: String,
     },
-    /// It is of a newer version.
+    /// The store has a newer format version.
     #[error("the store {} is of format {found}, and this program reads {}; use a newer version of the program", path.display(), schema::FORMAT)]
     Newer {
         /// The file, or the server's URL.

@@ -124,7 +124,7 @@ impl Draw {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Values {
-    /// All that the operator's space offers.
+    /// All values that the operator's space offers.
     All,
     /// The listed values that the operator's space offers.
     Listed(Vec<FactorValue>),

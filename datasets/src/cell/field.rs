@@ -163,7 +163,7 @@ impl<T: Field> Field for Option<T> {
 /// The value of a field before [`Row::new`] sets it. It is missing, or a placeholder for the required columns, which
 /// `new` sets.
 pub(crate) trait Initial {
-    /// That value.
+    /// The field's value before `Row::new` sets it.
     fn initial() -> Self;
 }
 

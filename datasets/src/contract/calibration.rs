@@ -27,7 +27,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// All, from the nearest.
+    /// All levels, from the nearest one to memory.
     pub const ALL: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::Memory];
     /// The caches among them, whose position is their number less one.
     pub const CACHES: [Level; 3] = [Level::L1, Level::L2, Level::L3];

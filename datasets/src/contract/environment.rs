@@ -219,7 +219,7 @@ pub struct LlvmCpu {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
-    /// All there is.
+    /// Size of the machine's memory.
     pub total_bytes: Option<u64>,
     /// Memory available without swapping.
     pub available_bytes: Option<u64>,
@@ -263,7 +263,7 @@ pub enum Pmu {
     /// There is no such counter: often so in virtual machines.
     #[default]
     Absent,
-    /// It failed for another reason.
+    /// The check failed for another reason.
     Unknown {
         /// The error number.
         errno: i32,

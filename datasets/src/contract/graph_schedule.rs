@@ -95,7 +95,7 @@ pub struct CallRef(pub usize, pub usize);
 pub struct Expected {
     /// One call after another on all threads.
     pub sequential_ns: f64,
-    /// By this schedule.
+    /// Latency with this schedule.
     pub scheduled_ns: f64,
 }
 

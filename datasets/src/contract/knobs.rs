@@ -147,7 +147,7 @@ words! {
 words! {
     /// Where a padding is filled.
     Padding {
-        /// In loops of its own, before.
+        /// In loops of its own before the operator.
         #[default]
         Root = "root",
         /// Piece by piece, inside the parallel loop.
@@ -163,7 +163,7 @@ words! {
         /// In a buffer of the tile's size, for LLVM to put into registers.
         #[default]
         Local = "local",
-        /// In the output itself.
+        /// The sums are kept in the output itself.
         None = "none",
     }
 }

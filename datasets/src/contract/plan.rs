@@ -181,7 +181,7 @@ pub struct TargetRecord {
     pub options: Map<String, Value>,
 }
 
-/// As `--target` takes it.
+/// The target in the syntax of `--target`.
 impl fmt::Display for TargetRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind)?;
@@ -219,7 +219,7 @@ pub struct SweepRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WholeModel {
-    /// It is run, checked and timed.
+    /// The whole model is run, checked and timed.
     Measure,
     /// Operators only.
     Skip,
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// As opcollect 0.1.0 wrote it.
+    /// A manifest as opcollect 0.1.0 wrote it.
     fn manifest() -> RunManifest {
         RunManifest {
             plan: json!({

@@ -88,7 +88,7 @@ impl ModelSamples {
 /// A file of a run with the times of a whole model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeModelFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// The import that it belongs to; `None` for the plan's first.
     pub import_key: Option<String>,

@@ -69,7 +69,7 @@ fn run_id(path: &Path) -> String {
 
 /// One line, taken apart.
 struct AutotvmRecord<'a> {
-    /// As text: the kind first, then options.
+    /// The target as text: the kind first, then options.
     target: String,
     target_json: &'a Value,
     task: &'a str,

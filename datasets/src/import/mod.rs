@@ -42,7 +42,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats.
+    /// All formats that can be imported.
     pub const ALL: [Self; 3] = [Self::Autotvm, Self::Metaschedule, Self::Table];
 
     /// Its name on the command line.

@@ -100,7 +100,7 @@ pub struct RunManifest {
     /// The user's label.
     #[serde(default, skip_serializing_if = "RunLabel::is_empty")]
     pub label: RunLabel,
-    /// How its points ended.
+    /// Number of points by how they ended.
     pub counts: Counts,
     /// Its time by stage, in nanoseconds, including that of sessions that resumed it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

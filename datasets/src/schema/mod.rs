@@ -17,7 +17,7 @@ pub(crate) use crate::cell::{Field, Glance, Initial, TextCells, parse_cell, text
 pub struct Column {
     /// The name in every file format and in [`Row`].
     pub name: &'static str,
-    /// What a cell of it holds.
+    /// Type of the column's values.
     pub ty: ColumnType,
     /// Whether a cell may be missing.
     pub presence: Presence,
@@ -25,7 +25,7 @@ pub struct Column {
     pub unit: &'static str,
     /// The part of the schema it belongs to.
     pub group: Group,
-    /// What it means, as one paragraph.
+    /// Meaning of the column, as one paragraph.
     pub doc: &'static str,
 }
 
@@ -55,7 +55,7 @@ pub enum Group {
     Build,
     /// Hardware counters and energy.
     Counters,
-    /// With what it was made.
+    /// Versions of the programs that made the row.
     Provenance,
     /// What a kernel takes of a device, as its compiler says.
     Resources,

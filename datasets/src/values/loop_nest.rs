@@ -22,7 +22,7 @@ pub struct Loop {
     name: String,
     /// The number of iterations.
     pub extent: u64,
-    /// What it runs over.
+    /// What the loop runs over.
     pub kind: LoopKind,
 }
 

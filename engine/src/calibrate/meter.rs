@@ -33,7 +33,7 @@ pub enum Work {
     Peak,
     /// Read a set of their own.
     Read {
-        /// Where it lives.
+        /// The memory level that the data fit into.
         level: Level,
         /// Bytes of each thread's set.
         set_bytes: u64,

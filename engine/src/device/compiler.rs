@@ -122,7 +122,7 @@ pub struct HostCompiler {
 }
 
 impl HostCompiler {
-    /// For a target of LLVM.
+    /// The compiler for a target of LLVM.
     pub fn shared(target: &Target) -> Arc<dyn KernelCompiler> {
         Arc::new(HostCompiler {
             target: target.clone(),

@@ -145,9 +145,9 @@ impl<'de> Deserialize<'de> for DeviceRef {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Availability {
-    /// It can.
+    /// This build can compile for the target.
     BuiltIn,
-    /// It cannot yet.
+    /// This build cannot compile for the target.
     NotBuiltIn,
 }
 
@@ -172,7 +172,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// All is well.
+    /// A finding without a problem.
     pub fn fine(name: &'static str, finding: String) -> Finding {
         Finding {
             name,
@@ -199,7 +199,7 @@ pub trait DevicePlan: Sync {
     /// A description in a few words.
     fn title(&self) -> &'static str;
 
-    /// How rows call it.
+    /// The device's kind in rows.
     fn kind(&self) -> DeviceKind;
 
     /// Whether its points may be measured side by side.

@@ -22,7 +22,7 @@ use crate::schedule::{Choice, Templates};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// They are run, checked and timed.
+    /// Kernels are run, checked and timed.
     #[default]
     Measure,
     /// They are compiled and described; the device need not be there.

@@ -61,7 +61,7 @@ pub enum OptionArity {
 pub struct TargetProblem {
     /// Description of the fault.
     pub problem: String,
-    /// How to mend it.
+    /// How to mend the target.
     pub next: String,
 }
 

@@ -12,7 +12,7 @@ impl Root {
         Self(PathBuf::from("/"))
     }
 
-    /// Another folder.
+    /// A root at another folder.
     pub fn at(folder: &Path) -> Self {
         Self(folder.to_owned())
     }

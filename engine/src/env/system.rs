@@ -19,7 +19,7 @@ pub(super) fn virtualisation(root: &Root, cpu: &Cpu) -> Virtualisation {
     Virtualisation::Virtual { product }
 }
 
-/// From `/proc/meminfo` and the control group.
+/// The memory by `/proc/meminfo` and the control group.
 pub(super) fn memory(root: &Root) -> Memory {
     let text = root.text("proc/meminfo").unwrap_or_default();
     let field = |name: &str| {

@@ -22,7 +22,7 @@ const WARM_UP_LIMIT: Duration = Duration::from_millis(200);
 
 /// State of the caches at the start of a sample.
 pub enum Caches<'a> {
-    /// As the previous call left them.
+    /// Caches stay as the previous call left them.
     Kept,
     /// The tensors that the function returns are placed anew before each sample, which is a single call.
     Placed(&'a mut dyn Place, &'a dyn Fn() -> &'a [Tensor]),

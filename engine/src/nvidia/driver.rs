@@ -33,7 +33,7 @@ impl Gpu {
 pub(crate) struct Driver {
     /// The newest CUDA that it runs, major and minor.
     pub cuda: (i32, i32),
-    /// At least one.
+    /// The machine's GPUs, at least one.
     pub gpus: Vec<Gpu>,
 }
 

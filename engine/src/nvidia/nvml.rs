@@ -192,7 +192,7 @@ pub(crate) struct Throttling<T> {
 }
 
 impl<T: Telemetry> Throttling<T> {
-    /// Nothing seen yet.
+    /// A record of throttling without an observation.
     pub fn new(telemetry: T) -> Throttling<T> {
         Throttling {
             telemetry,

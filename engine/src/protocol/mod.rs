@@ -68,7 +68,7 @@ pub enum Request {
     MeasureWholeModel {
         /// The conditions of the run; the caches are as the model leaves them.
         at: Conditions,
-        /// How to time.
+        /// How the model is timed.
         policy: TimingPolicy,
         /// The samples that count.
         counting: Counting,
@@ -170,7 +170,7 @@ pub struct MeasureSpec {
     pub id: u64,
     /// The conditions of the measurement.
     pub at: Conditions,
-    /// How to time.
+    /// How the point is timed.
     pub policy: TimingPolicy,
     /// A kernel that takes longer is not worth samples, in nanoseconds.
     pub prune_beyond_ns: Option<u64>,
@@ -304,7 +304,7 @@ pub struct Measured {
     /// The server of the measurement, if it is not this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Where the worker's time went.
+    /// Time of the worker by stage.
     #[serde(default)]
     pub spent: Spent,
 }
@@ -377,7 +377,7 @@ pub struct Agreement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counting {
-    /// All.
+    /// All samples count.
     All,
     /// Samples around which the device was quiet ([`crate::interference::quiet`]).
     Quiet {

@@ -56,7 +56,7 @@ pub struct ModelToLoad {
     pub folder: PathBuf,
     /// The module in it.
     pub module: ContentId,
-    /// How it is built.
+    /// How the model is built.
     pub spec: WholeModelSpec,
 }
 
@@ -86,7 +86,7 @@ pub struct CallSeen {
 pub enum Way {
     /// By TVM's virtual machine, one model after the other.
     VirtualMachine,
-    /// By stages of lanes.
+    /// Stage by stage, on lanes of threads that run side by side.
     Stages {
         /// The stages.
         stages: Vec<Stage>,
@@ -143,7 +143,7 @@ pub struct GroupMember {
 /// Times of a group's calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupTimes {
-    /// For each call.
+    /// Times of each call of the group.
     pub members: Vec<MemberTimes>,
     /// The reference kernel's time over its idle time, the largest before and after.
     pub slowdown: f64,

@@ -8,7 +8,7 @@ use crate::protocol::{Built, Reply};
 /// Why a kernel was not built or a point not measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// How it counts in the dataset.
+    /// Status of the point in the dataset.
     pub status: Status,
     /// Why, in one line.
     pub reason: String,
@@ -56,7 +56,7 @@ pub enum Made {
     New(Box<Built>),
     /// Nothing: the program is that of an earlier kernel.
     Duplicate {
-        /// That kernel.
+        /// The kernel with the same program.
         of: u64,
     },
 }

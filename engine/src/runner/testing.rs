@@ -34,21 +34,21 @@ pub enum WorkerStep<'a> {
     Measure {
         /// The kernel.
         kernel: &'a KernelSpec,
-        /// What to measure.
+        /// The point to measure.
         point: &'a MeasureSpec,
     },
     /// Build the whole model.
     BuildWholeModel(&'a WholeModelSpec),
     /// Measure it.
     MeasureWholeModel {
-        /// As it was built.
+        /// The whole model as it was built.
         model: &'a WholeModelSpec,
         /// The conditions.
         at: &'a Conditions,
     },
 }
 
-/// What it does.
+/// The scripted behaviour of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
     /// What it is asked for; a call takes this many nanoseconds, and the reference kernel is slowed down by this factor.
@@ -95,7 +95,7 @@ impl FakeRunner {
         }
     }
 
-    /// What the script says to a step.
+    /// The script's behaviour for a step.
     pub fn act(&self, step: WorkerStep<'_>) -> Act {
         (self.script)(step)
     }

@@ -1,4 +1,4 @@
-//! What tests of schedules have in common.
+//! Helpers that the tests of schedules share.
 
 use tvm_bridge::PrimFunc;
 

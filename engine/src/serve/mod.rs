@@ -36,7 +36,7 @@ fn random() -> std::io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// How to serve.
+/// Settings of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServeRequest {
     /// Address to listen at.
@@ -102,7 +102,7 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Where it listens.
+    /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

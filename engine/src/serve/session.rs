@@ -80,7 +80,7 @@ pub(super) fn run(
 
 /// The last line that a session's process has written.
 fn last_words(talk: &mut File) -> String {
-    /// Enough for a line.
+    /// Bytes read from the end of a session's log, enough for its last line.
     const END: u64 = 1024;
     let length = talk.metadata().map_or(0, |metadata| metadata.len());
     let mut end = Vec::new();

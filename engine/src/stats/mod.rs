@@ -97,7 +97,7 @@ pub enum StatsError {
 pub struct Samples(Vec<Nanos>);
 
 impl Samples {
-    /// No samples yet.
+    /// A collection without samples.
     pub fn new() -> Self {
         Self::default()
     }

@@ -63,7 +63,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Nothing taken yet.
+    /// A sampler without samples.
     pub fn new(rule: StopRule) -> Self {
         Self {
             rule,

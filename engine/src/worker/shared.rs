@@ -58,7 +58,7 @@ impl Shared {
 pub(super) struct Replies(Mutex<Box<dyn Write + Send>>);
 
 impl Replies {
-    /// To a stream.
+    /// Replies that are written to a stream.
     pub fn to(out: impl Write + Send + 'static) -> Replies {
         Replies(Mutex::new(Box::new(out)))
     }

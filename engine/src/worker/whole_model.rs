@@ -268,7 +268,7 @@ fn in_functions(
     })
 }
 
-/// Where a model runs.
+/// The device that a model runs on, and its compiler.
 struct ModelDevice<'a> {
     target: &'a Target,
     device: Device,

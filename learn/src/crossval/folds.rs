@@ -46,10 +46,10 @@ pub struct PartPlace {
 /// Whether to train a ranker beside the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ranking {
-    /// No.
+    /// Train no ranker.
     #[default]
     Without,
-    /// Yes.
+    /// Train a ranker beside the model.
     With,
 }
 

@@ -18,7 +18,7 @@ const SIZES: [usize; 3] = [8, 12, 20];
 /// Out-of-fold predictions of some members for the same samples.
 #[derive(Debug, Clone, Default)]
 pub struct Predictions {
-    /// By member, then by sample: log2 ns.
+    /// Predictions of each member for each sample, log2 ns.
     pub members: Vec<Vec<f64>>,
     /// Measured times, log2 ns.
     pub measured: Vec<f64>,

@@ -108,7 +108,7 @@ impl Dataset {
         values
     }
 
-    /// All positions.
+    /// Positions of all samples.
     pub fn all(&self) -> Vec<usize> {
         (0..self.samples.len()).collect()
     }
@@ -181,5 +181,5 @@ pub fn points(rows: &[opdata::Row], machine: &MachineFacts) -> Vec<Point> {
     rows.par_iter().map(|row| point_of(row, machine)).collect()
 }
 
-/// From here on threads are worth waking.
+/// Number of rows from which on several threads are faster than one.
 const MANY_ROWS: usize = 1000;

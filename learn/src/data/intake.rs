@@ -28,7 +28,7 @@ pub enum Machines {
     Single,
     /// The rows of the named machine.
     Named(String),
-    /// All: the machine is a feature.
+    /// All machines together: the machine is a feature.
     Mixed,
 }
 

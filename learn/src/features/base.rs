@@ -22,7 +22,7 @@ const CALL_OPERATIONS: f64 = 5e4;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Base {
-    /// Nothing: the model predicts the time itself.
+    /// No estimate: the model predicts the time itself.
     None,
     /// Roofline: arithmetic plus traffic, shared by the threads.
     Work,
@@ -40,7 +40,7 @@ pub enum Base {
 /// Estimates about a point's schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Scheduled {
-    /// Nothing.
+    /// No estimate.
     #[default]
     Nothing,
     /// Work in sequence.

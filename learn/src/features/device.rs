@@ -23,7 +23,7 @@ pub(super) struct Query<'a> {
     pub operator: &'a Operator,
     /// The knobs of its schedule; empty under the default schedule.
     pub knobs: &'a Knobs,
-    /// Where it runs.
+    /// Facts about the machine that the point runs on.
     pub machine: &'a MachineFacts,
     /// Its time at the machine's calibrated rates, if these are known.
     pub best: Option<AtBest>,

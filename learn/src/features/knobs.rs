@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The template of this project's register-tiled reductions.
 const CONTRACTION: &str = "contraction";
-/// That template as the collector writes it.
+/// The template's name as the collector writes it in JSON.
 const WRITTEN: &str = r#""template":"contraction""#;
 
 /// The knobs of one schedule.

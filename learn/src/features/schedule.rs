@@ -30,7 +30,7 @@ pub(super) struct Pieces {
 /// The cost of a kernel's pieces.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum PieceSteps {
-    /// It is not known.
+    /// The cost is not known.
     Unknown,
     /// Instructions or cycles of a piece on a core; a last round that is not full takes as many as a full one.
     Round(f64),

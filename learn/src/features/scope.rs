@@ -23,7 +23,7 @@ pub enum Scope {
     /// How an operator fills a device with known figures. It is for members that predict devices without training
     /// rows; to others it would identify the device.
     Foreign,
-    /// Where it runs.
+    /// The machine that the point runs on.
     Machine,
     /// The state of the machine during the measurement.
     State,
@@ -48,9 +48,9 @@ pub enum Scale {
 pub struct Feature {
     /// Name, as in explanations and documents.
     pub name: &'static str,
-    /// How it depends on size.
+    /// How the feature depends on size.
     pub scope: Scope,
-    /// How its number follows from its value.
+    /// How the feature's number follows from its value.
     pub scale: Scale,
     /// Meaning, with its unit.
     pub doc: &'static str,

@@ -12,9 +12,9 @@ use super::member::{MemberSpec, default_members};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Familiarity {
-    /// No schedule of it was measured.
+    /// No schedule of the workload was measured.
     Unseen,
-    /// At least one was.
+    /// At least one schedule of the workload was measured.
     Known,
 }
 

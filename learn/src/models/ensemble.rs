@@ -40,9 +40,9 @@ struct Asked {
 /// Weights of the members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
-    /// For workloads that were not seen.
+    /// Weights for workloads that were not seen.
     pub unseen: Vec<f64>,
-    /// For workloads in the training data.
+    /// Weights for workloads in the training data.
     pub known: Vec<f64>,
 }
 

@@ -25,7 +25,7 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    /// All of them.
+    /// All kinds of members.
     pub const ALL: [Self; 9] = [
         Self::Ensemble,
         Self::Xgboost,

@@ -1,4 +1,4 @@
-//! How to fit.
+//! Options of training a model.
 
 use super::choice::WeightedMembers;
 

@@ -52,7 +52,7 @@ enum Unit {
 /// Cost of a unit of each part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// By part, ns.
+    /// Time for a unit of each part, ns.
     rates: [f64; PARTS],
     /// The unit of arithmetic and traffic.
     #[serde(default)]

@@ -286,7 +286,7 @@ impl Booster {
         self.forest.as_ref().filter(|f| f.width() == width)
     }
 
-    /// What the library itself predicts.
+    /// Predictions by XGBoost's own library, to compare with.
     fn predict_by_library(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
         let config = c"{\"type\":0,\"training\":false,\"iteration_begin\":0,\"iteration_end\":0,\"strict_shape\":false,\"missing\":NaN}";
         let interface = rows.interface();

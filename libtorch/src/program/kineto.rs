@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use optorch::protocol::{Detail, Event, What};
 
-/// As `OptorchEvent` in kineto.cpp has it.
+/// Layout of `OptorchEvent` in kineto.cpp.
 #[repr(C)]
 struct RawEvent {
     name: *const c_char,

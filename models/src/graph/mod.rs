@@ -195,7 +195,7 @@ pub struct Reference {
 pub struct ReferenceInput {
     /// Name of the input; shape and type are those of the graph's input.
     pub name: String,
-    /// Where it lies.
+    /// Range of bytes of the values.
     #[serde(flatten)]
     pub place: ByteRange,
 }
@@ -205,7 +205,7 @@ pub struct ReferenceInput {
 pub struct ReferenceOutput {
     /// Position among the graph's outputs.
     pub index: u64,
-    /// Where it lies.
+    /// Range of bytes of the values.
     #[serde(flatten)]
     pub place: ByteRange,
     /// Shape.

@@ -294,7 +294,7 @@ pub struct Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockRole {
-    /// Where the time goes.
+    /// The part that takes most of the operator's time.
     Anchor,
     /// Before it (padding, for example).
     Producer,

@@ -107,12 +107,12 @@ pub struct Context<'a> {
 #[derive(Clone, Copy)]
 pub struct Source(&'static dyn ModelSource);
 
-/// No source of that name.
+/// Why a name is not that of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownSource {
-    /// Its models are those of another source.
+    /// The models belong to the source of this name.
     PartOf(&'static str),
-    /// It has none.
+    /// Nothing has this name.
     None,
 }
 

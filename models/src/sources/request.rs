@@ -106,7 +106,7 @@ impl ImportRequest {
 pub struct InputOverride {
     /// The input's name.
     pub name: String,
-    /// All its dimensions.
+    /// All dimensions of the input.
     pub shape: Vec<u64>,
     /// Element type; None keeps the model's.
     pub dtype: Option<String>,

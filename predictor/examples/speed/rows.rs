@@ -13,7 +13,7 @@ fn uniform(state: &mut u64) -> f64 {
     (*state >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// This many rows, always the same.
+/// The requested number of rows, always the same ones.
 pub fn made_up(count: usize) -> anyhow::Result<Vec<Row>> {
     let mut state = 42;
     (0..count).map(|place| one(place, &mut state)).collect()

@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Shown {
-    /// Nothing has begun.
+    /// A display before anything has begun.
     pub fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(Bar::new);
         Self(Mutex::new(State {

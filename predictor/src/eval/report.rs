@@ -26,7 +26,7 @@ pub struct EvalOptions {
     pub split: Split,
     /// The model.
     pub model: ModelKind,
-    /// How it is fitted.
+    /// How the models are fitted.
     pub fit: FitOptions,
     /// Whether a ranker is evaluated, too.
     pub ranking: Ranking,

@@ -74,7 +74,7 @@ pub struct KindFacts {
 /// In which way a point is new to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum New {
-    /// At most its schedule.
+    /// At most the schedule is new.
     Schedule,
     /// Its workload.
     Workload,

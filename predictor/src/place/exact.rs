@@ -21,7 +21,7 @@ const EQUAL: f64 = 1e-12;
 /// The best placement that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimum {
-    /// It.
+    /// The best placement found.
     pub placement: Placement,
     /// Its cost, ns.
     pub objective_ns: f64,

@@ -49,7 +49,7 @@ pub struct Play {
     pub moves: usize,
     /// Whether every move made the sorted loads lexicographically smaller: the proof that the game had to end.
     pub loads_fell: bool,
-    /// How it ended.
+    /// How the game ended.
     pub ending: Ending,
 }
 

@@ -25,7 +25,7 @@ const NEAREST: usize = 3;
 pub enum Knowledge {
     /// This very operator was measured: the time is the measured one.
     Measured,
-    /// It was trained on this kind.
+    /// The model was trained on this kind.
     Known,
     /// No training data of this kind: the prediction is a roofline-like estimate with the correction of other kinds.
     UnknownKind,

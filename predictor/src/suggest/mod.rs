@@ -48,13 +48,13 @@ pub struct Suggestion {
     pub candidates: usize,
     /// Time to spend, ns.
     pub budget_ns: f64,
-    /// About how long measuring them takes, ns.
+    /// Estimated time to measure them, ns.
     pub cost_ns: f64,
     /// Root mean square error (log2) to expect over the candidates afterwards, relative to that now.
     pub error_ratio: f64,
     /// The same after spending as much time on random candidates.
     pub random_error_ratio: f64,
-    /// By kind of operator.
+    /// The chosen points by kind of operator.
     pub kinds: BTreeMap<String, KindShare>,
     /// Candidates that were left out, by the reason.
     pub left_out: BTreeMap<&'static str, usize>,

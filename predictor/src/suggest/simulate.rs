@@ -24,9 +24,9 @@ const TEST_SHARE: f64 = 0.25;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// As `oppredict suggest` does.
+    /// By the algorithm of `oppredict suggest`.
     Suggest,
-    /// By chance.
+    /// At random.
     Random,
 }
 

@@ -47,7 +47,7 @@ const REST_TREES: Trees = Trees {
 enum Ways {
     /// Ways that need no more than a few measurements.
     Simple,
-    /// All.
+    /// All ways to predict.
     All,
 }
 
@@ -55,7 +55,7 @@ enum Ways {
 /// list.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'a> {
-    /// Where the points are.
+    /// The dataset with the points.
     pub dataset: &'a Dataset,
     /// Positions of the points in the dataset.
     pub samples: &'a [usize],
@@ -81,7 +81,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// All its points.
+    /// All points of the machine.
     pub fn points(&self) -> Vec<&'a Point> {
         let of = |&i: &usize| &self.dataset.samples[i].point;
         self.samples.iter().map(of).collect()

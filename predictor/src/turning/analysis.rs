@@ -21,7 +21,7 @@ const ENOUGH: f64 = 1.05;
 pub struct SweepReport {
     /// Name of the sweep.
     pub name: String,
-    /// On what.
+    /// The device that the operator ran on.
     pub device: String,
     /// Over which axis.
     pub axis: String,

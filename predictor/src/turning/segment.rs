@@ -16,7 +16,7 @@ const SIDE: usize = 2;
 /// Two lines that meet.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Turn {
-    /// Where they meet.
+    /// Where the two lines meet.
     pub x: f64,
     /// Lower end of the interval.
     pub low: f64,

@@ -49,13 +49,13 @@ impl Section {
         }
     }
 
-    /// With a sentence more.
+    /// Adds a sentence to the section.
     pub fn says(mut self, text: impl Into<String>) -> Section {
         self.text.push(text.into());
         self
     }
 
-    /// With a table.
+    /// Adds a table to the section.
     pub fn table(mut self, head: &[&str], rows: Vec<Vec<String>>) -> Section {
         self.head = head.iter().map(|&name| name.to_owned()).collect();
         self.rows = rows;

@@ -26,7 +26,7 @@ pub enum Mark {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// How the series is drawn.
     pub mark: Mark,
     /// Points.
     pub points: Vec<(f64, f64)>,
@@ -79,7 +79,7 @@ impl Range {
         self.high += (self.high - self.low) * share / (1.0 - share);
     }
 
-    /// Where a value is, 0 to 1.
+    /// Position of a value on the axis, 0 to 1.
     fn share(&self, value: f64) -> Option<f64> {
         Some((place(value, self.scale)? - self.low) / (self.high - self.low))
     }

@@ -8,11 +8,11 @@ use super::Message;
 /// A track's place among its siblings.
 #[derive(Clone, Copy)]
 pub enum Order {
-    /// As the viewer likes.
+    /// The viewer chooses the order.
     Free,
-    /// By rank.
+    /// The order follows from this rank.
     Ranked(i32),
-    /// As a parent that ranks its children.
+    /// A parent whose children have ranks.
     Explicit,
 }
 

@@ -42,7 +42,7 @@ impl Durations {
         self.counted = merged;
     }
 
-    /// How many.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.counted.iter().map(|(_, count)| count).sum()
     }

@@ -29,7 +29,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// In words.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Limit::Compute => "computation",

@@ -23,7 +23,7 @@ pub enum Grouping {
     Layer,
     /// Operator with the shapes and element types of its tensors, where commands are known whole.
     Shape,
-    /// All there is: the whole model.
+    /// The whole model.
     Whole,
 }
 

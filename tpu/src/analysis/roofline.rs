@@ -26,7 +26,7 @@ pub struct Point {
     pub attainable_gops: Option<f64>,
     /// DDR bytes over time in GB/s, if directions are known.
     pub achieved_gbps: Option<f64>,
-    /// That rate over the chip's limit.
+    /// The DDR rate over the chip's limit.
     pub ddr_share: Option<f64>,
     /// Operations over the peak's in the same time, whatever DDR did; if they are known.
     pub peak_share: Option<f64>,

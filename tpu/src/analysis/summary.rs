@@ -66,7 +66,7 @@ pub struct EngineTotals {
     pub sync_cycles: u64,
     /// Bytes moved, whatever the direction.
     pub bytes: u64,
-    /// All transfers.
+    /// The traffic of all transfers.
     pub all: Traffic,
     /// Transfers that read or write global memory.
     pub ddr: Traffic,

@@ -12,7 +12,7 @@ pub enum Memory {
     L2,
     /// A core's local memory.
     Local,
-    /// No command says.
+    /// No command names the memory.
     Unknown,
 }
 
@@ -28,7 +28,7 @@ impl Memory {
         }
     }
 
-    /// By its code in a command node.
+    /// The memory with this code in a command node.
     pub fn of_code(code: u32) -> Memory {
         match code {
             0 => Memory::Ddr,

@@ -27,7 +27,7 @@ pub struct HostSlice {
 /// A host trace, as far as it is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostTrace {
-    /// In the order of the file.
+    /// Slices in the order of the file.
     pub slices: Vec<HostSlice>,
     /// End of `disable_profile` in µs, if the trace has it.
     disable_end_us: Option<f64>,

@@ -132,9 +132,9 @@ pub(super) fn table_columns(profile: &Profile) -> Vec<&'static str> {
 /// How addresses are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Addresses {
-    /// As numbers.
+    /// Decimal numbers.
     Decimal,
-    /// As `0x…`.
+    /// Hexadecimal numbers, as `0x…`.
     Hexadecimal,
 }
 

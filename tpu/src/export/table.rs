@@ -50,7 +50,7 @@ pub struct TableRow<'a> {
     pub layer: Option<u32>,
     /// Name of the layer.
     pub layer_name: Option<&'a str>,
-    /// How sure the command is.
+    /// How certain the assignment of the command is.
     pub certainty: &'static str,
 }
 

@@ -17,9 +17,9 @@ use crate::report::{Engine, StreamCounts};
 /// The commands of an engine.
 pub(super) struct Commands {
     engine: Engine,
-    /// From descriptors of a compiled model.
+    /// Commands from descriptors of a compiled model.
     pub descriptors: Vec<Command>,
-    /// From nodes.
+    /// Commands from command nodes.
     pub nodes: Vec<Command>,
 }
 

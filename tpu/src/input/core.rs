@@ -19,9 +19,9 @@ use crate::report::{Engine, Report, Severity};
 /// Commands of one engine as they were recorded.
 #[derive(Debug, Default)]
 pub struct CommandLists {
-    /// From descriptors of a compiled model.
+    /// Commands from descriptors of a compiled model.
     pub descriptors: Vec<Command>,
-    /// From command nodes.
+    /// Commands from command nodes.
     pub nodes: Vec<Command>,
     /// Number of command nodes before the first reset of the engine's ids, if that reset starts a program.
     pub framing: Option<usize>,

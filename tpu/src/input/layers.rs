@@ -81,7 +81,7 @@ impl Tensor {
 /// The layers of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layers {
-    /// In order.
+    /// The layers in order.
     pub layers: Vec<Layer>,
     /// The net's name, if `final.mlir` says.
     pub net: Option<String>,

@@ -26,7 +26,7 @@ pub const NONE: u32 = u32::MAX;
 /// How a command reached its engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
-    /// Not recorded.
+    /// The dump does not say.
     Unknown,
     /// Run-time generated.
     Rvt,
@@ -55,12 +55,12 @@ pub struct Tags {
     pub scope: u32,
     /// Batch index, or [`NONE`].
     pub batch: u32,
-    /// How it was sent.
+    /// How the command reached its engine.
     pub mode: Mode,
 }
 
 impl Tags {
-    /// Nothing known.
+    /// Tags of a command that the dump says nothing about.
     pub const NONE: Tags = Tags {
         scope: NONE,
         batch: NONE,
@@ -104,7 +104,7 @@ impl CommandKind {
 /// The source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// It was recorded.
+    /// The runtime recorded the command.
     Recorded,
     /// Its node is lost, and it takes the position of its details. Its kernel may be that of a neighbour.
     Restored,

@@ -34,7 +34,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// All of a regular file.
+/// Reads a regular file as a whole.
 pub(crate) fn read_regular(path: &Path) -> Result<Vec<u8>> {
     let (mut file, metadata) = open_regular(path)?;
     let mut bytes = Vec::with_capacity(metadata.len() as usize);

@@ -56,7 +56,7 @@ impl SourceFile {
         }
     }
 
-    /// All of it.
+    /// The whole content.
     pub fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Read(bytes) => bytes,

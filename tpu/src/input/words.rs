@@ -34,7 +34,7 @@ pub(crate) enum Item<'a> {
     End,
     /// Known, of no use here.
     Other,
-    /// No node: what is wrong with it.
+    /// The words are no node, for this reason.
     Bad(&'static str),
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// From the start of a payload.
+    /// The items from the start of a payload.
     pub fn new(payload: &'a [u8]) -> Items<'a> {
         Items { payload, at: 0 }
     }

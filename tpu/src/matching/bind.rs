@@ -22,12 +22,12 @@ pub struct Bound {
     pub link: Link,
     /// Kernel, batch, mode.
     pub tags: Tags,
-    /// How sure that is.
+    /// How certain the assignment is.
     pub certainty: Certainty,
 }
 
 impl Bound {
-    /// Nothing known.
+    /// A record without a command.
     pub const UNMATCHED: Bound = Bound {
         link: Link::None,
         tags: Tags::NONE,

@@ -37,7 +37,7 @@ pub enum SyncGuess {
     Wait,
 }
 
-/// How sure the command is.
+/// How certain the assignment of a command to a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
     /// Ids say so.
@@ -165,7 +165,7 @@ impl Event {
         self.place = self.place & !(3 << SYNC) | (guess as u64) << SYNC;
     }
 
-    /// How sure the command is.
+    /// How certain the assignment of the command is.
     pub fn certainty(&self) -> Certainty {
         match self.fact(CERTAINTY) {
             0 => Certainty::Matched,

@@ -39,7 +39,7 @@ impl Record {
 /// Records in order, and the fate of the others.
 #[derive(Debug, Default)]
 pub struct Ordered {
-    /// In order.
+    /// The records in order.
     pub records: Vec<Record>,
     /// Left out, or moved.
     pub notes: Vec<(Record, Fate)>,

@@ -42,7 +42,7 @@ pub struct Stream<'a> {
 /// The completeness of the records by `global.profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
-    /// They are all there.
+    /// All commands are there.
     Whole,
     /// Some are missing, or it says nothing.
     Open,

@@ -36,7 +36,7 @@ enum Store {
 }
 
 impl EventList {
-    /// No events.
+    /// A list without events.
     pub fn empty() -> EventList {
         EventList {
             store: Store::Memory(Vec::new()),

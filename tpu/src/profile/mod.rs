@@ -28,7 +28,7 @@ pub enum CaptureMode {
 }
 
 impl CaptureMode {
-    /// As in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             CaptureMode::PmuOnly => "0 (PMU only)",

@@ -67,9 +67,9 @@ pub struct DmaDetail {
 /// Details by kind of engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Detail {
-    /// Of the TIU.
+    /// Details of the TIU.
     Tiu(TiuDetail),
-    /// Of GDMA, SDMA and CDMA.
+    /// Details of GDMA, SDMA and CDMA.
     Dma(DmaDetail),
 }
 
@@ -115,7 +115,7 @@ pub struct View<'a> {
     pub function: u32,
     /// Work or waiting.
     pub role: Role,
-    /// By engine.
+    /// Details of the engine.
     pub detail: Detail,
     /// The decoded command, if it is known whole.
     pub decoded: Option<Decoded<'a>>,

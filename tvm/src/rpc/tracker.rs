@@ -32,7 +32,7 @@ enum Code {
 /// Why a request to a tracker failed.
 #[derive(Debug, Error)]
 pub enum TrackerError {
-    /// Nothing answers.
+    /// No tracker answers.
     #[error("no tracker answers at {address}: {reason}")]
     Unreachable {
         /// Host and port.
@@ -56,7 +56,7 @@ pub enum TrackerError {
         /// The system's reason.
         reason: std::io::Error,
     },
-    /// It says no.
+    /// The tracker refuses.
     #[error("the tracker at {address} refuses: {reason}")]
     Refused {
         /// Host and port.

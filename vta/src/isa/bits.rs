@@ -56,7 +56,7 @@ impl Reader {
 }
 
 impl Instruction {
-    /// As 128 bits of a build.
+    /// The instruction's 128 bits in a build with these widths.
     pub fn encode(&self, widths: Widths) -> u128 {
         let mut w = Writer::default();
         let opcode = match self.operation {

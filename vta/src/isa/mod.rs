@@ -45,7 +45,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All, in the order of the pipeline.
+    /// All stages, in the order of the pipeline.
     pub const ALL: [Stage; 3] = [Stage::Load, Stage::Compute, Stage::Store];
 
     /// Its word.
@@ -112,7 +112,7 @@ pub struct Tokens {
 pub struct Transfer {
     /// The memory on the chip.
     pub memory: MemoryType,
-    /// Where on the chip, in elements.
+    /// Address on the chip, in elements.
     pub sram: u16,
     /// Where in DRAM, in elements of the tensor.
     pub dram: u32,
@@ -206,9 +206,9 @@ impl AluOp {
 /// An instruction's operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
-    /// From DRAM.
+    /// A transfer from DRAM.
     Load(Transfer),
-    /// To DRAM.
+    /// A transfer to DRAM.
     Store(Transfer),
     /// Multiplies blocks and adds to accumulators, or sets them to 0.
     Gemm {
@@ -275,13 +275,13 @@ pub struct Uop {
 }
 
 impl Uop {
-    /// As a word of a build.
+    /// The micro-op's word in a build with these widths.
     pub fn word(self, widths: Widths) -> u32 {
         let (src, wgt) = (u64::from(self.src), u64::from(self.wgt));
         (u64::from(self.dst) | src << widths.acc | wgt << (widths.acc + widths.inp)) as u32
     }
 
-    /// From a word of a build.
+    /// The micro-op of a word in a build with these widths.
     pub fn of_word(word: u32, widths: Widths) -> Uop {
         let field = |at: u32, width: u32| (u64::from(word) >> at & ((1 << width) - 1)) as u16;
         Uop {

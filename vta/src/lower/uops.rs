@@ -48,7 +48,7 @@ type Key = (usize, usize);
 /// A kernel that was made: its micro-ops, and the nest of its calls but for their places.
 #[derive(Debug)]
 struct Kernel {
-    /// Where its micro-ops are in DRAM.
+    /// Address of the micro-ops in DRAM.
     dram: usize,
     len: usize,
     nest: Nest,

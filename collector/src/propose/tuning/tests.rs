@@ -22,7 +22,7 @@ fn grid() -> Grid {
     Grid::new(opengine::device::named("llvm").unwrap(), space)
 }
 
-/// Of an import that is not there.
+/// The origin of an operator in an import that does not exist.
 fn origin() -> Origin {
     Origin {
         import: "import".into(),

@@ -24,7 +24,7 @@ use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Opening, Pro
 /// The use of the machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loading {
-    /// It is described, which needs no GPU.
+    /// The kernel is described, which needs no GPU.
     DescribeOnly,
     /// It is loaded, so that it can be run.
     Load,

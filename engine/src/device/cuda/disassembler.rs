@@ -31,7 +31,7 @@ pub(super) struct Disassembler {
 }
 
 impl Disassembler {
-    /// That asks this program.
+    /// A disassembler that runs this program.
     pub fn new(program: Option<PathBuf>) -> Disassembler {
         Disassembler {
             program,

@@ -171,7 +171,7 @@ pub(super) struct EventMarks {
 }
 
 impl EventMarks {
-    /// No events yet.
+    /// Marks of a runtime, without events.
     pub fn new(runtime: Runtime) -> EventMarks {
         EventMarks {
             runtime,

@@ -58,7 +58,7 @@ pub(super) trait RemoteDevice: Send + Sync {
 pub(super) struct DeviceThere {
     /// The target that kernels are compiled for.
     pub target: Target,
-    /// How TVM calls the device.
+    /// TVM's kind of the device.
     pub kind: DeviceKind,
     /// Makes its schedule templates.
     pub templates: Box<dyn Fn() -> Box<dyn Templates>>,

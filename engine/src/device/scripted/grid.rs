@@ -36,10 +36,10 @@ pub(super) struct Grid {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Style {
-    /// Nothing.
+    /// The piece stays a loop.
     #[default]
     Wide,
-    /// It is unrolled.
+    /// The piece is unrolled.
     Deep,
 }
 

@@ -20,7 +20,7 @@ use super::operator::{Axis, Layout, Offload};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum Quantisation {
-    /// By scales that calibration chose.
+    /// With scales chosen by calibration.
     Calibrated(Scales),
     /// By the model's own scales; sums are shifted to the right by `shift` bits.
     Own { own_scales: OwnScales, shift: i16 },

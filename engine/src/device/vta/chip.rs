@@ -16,9 +16,9 @@ const EXECUTE: &str = "opbench.vta.execute";
 /// Runs programs.
 #[derive(Debug, Clone)]
 pub(super) enum Chip {
-    /// In this process.
+    /// The simulator of this process.
     Here,
-    /// In a session of a server.
+    /// The simulator of a server, in an RPC session.
     There(Session),
 }
 

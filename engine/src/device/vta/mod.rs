@@ -33,7 +33,7 @@ pub struct Vta;
 
 /// The option that names the profile of the hardware build.
 const PROFILE: &str = "profile";
-/// How rows call the simulator.
+/// The simulator's name in rows.
 const SIMULATOR: &str = "vta-sim";
 
 /// The profile of a target.

@@ -48,7 +48,7 @@ pub(super) struct Offload {
     pub bias: Option<usize>,
     /// Bounds of the result.
     pub bounds: [Option<f64>; 2],
-    /// How the result lies in memory.
+    /// Memory layout of the result.
     pub output: Layout,
     /// The processor's work on the result. `None` if the result is the function's own output.
     pub rest: Option<Rest>,

@@ -58,7 +58,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// No file.
+    /// Idle times that no file keeps.
     #[cfg(test)]
     pub fn nowhere() -> Kept {
         Kept {

@@ -39,11 +39,11 @@ struct Block {
 /// The effect of an instruction, from its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Effect {
-    /// It works on several lanes at once.
+    /// The instruction works on several lanes at once.
     pub is_vector: bool,
-    /// It reads memory other than the stack.
+    /// The instruction reads memory other than the stack.
     pub loads: bool,
-    /// It writes memory other than the stack.
+    /// The instruction writes memory other than the stack.
     pub stores: bool,
     /// It reads or writes the stack: what registers could not hold.
     pub spills: bool,

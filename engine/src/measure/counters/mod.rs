@@ -85,7 +85,7 @@ pub struct CounterError {
     pub subject: String,
     /// Why, in one line.
     pub reason: String,
-    /// How to mend it.
+    /// How to enable the source.
     pub next: String,
 }
 
@@ -107,14 +107,14 @@ impl CounterError {
 /// A counter's reading for the time between start and stop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reading {
-    /// It counted.
+    /// The source counted.
     Counted {
         /// The count, scaled up where the counter shared its register with others.
         value: f64,
         /// Share of the time that it held a register, above 0 and at most 1.
         running_share: f64,
     },
-    /// It did not; why, in one line.
+    /// The source did not count, for this reason in one line.
     NotCounted(String),
 }
 
@@ -200,7 +200,7 @@ pub struct Program<'a> {
     pub seed: u64,
     /// Maximum time of a call on one thread.
     pub one_thread: Duration,
-    /// Where files are kept, if they are.
+    /// The folder that keeps the source's files.
     pub keep: Option<&'a Path>,
 }
 

@@ -18,7 +18,7 @@ const PAPI: &str = "papi";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CounterRequest {
-    /// Nothing.
+    /// No counters are requested.
     #[default]
     None,
     /// The counters available here, from the sources that cost almost nothing.

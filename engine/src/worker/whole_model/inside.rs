@@ -119,7 +119,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// By the policy's time for samples.
+    /// The allowance that follows from the policy's time for samples.
     pub fn of(policy: TimingPolicy) -> Allowance {
         Allowance {
             spread: Duration::from_nanos(policy.stop.budget_ns / 2),

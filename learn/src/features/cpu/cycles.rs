@@ -47,7 +47,7 @@ const GATHERED: [f64; 2] = [2.1, 0.175];
 /// Cycles of one reduction step in a register tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::features) struct StepCycles {
-    /// All of it.
+    /// Cycles of the whole step.
     pub all: f64,
     /// Its arithmetic alone.
     pub arithmetic: f64,

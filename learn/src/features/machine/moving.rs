@@ -16,7 +16,7 @@ pub struct AtBest {
     pub arithmetic: f64,
     /// `arithmetic` times [`MachineFacts::power_shortage`].
     pub short_of_power: f64,
-    /// All traffic, ns.
+    /// Time of all memory traffic, ns.
     pub moving: f64,
 }
 

@@ -41,7 +41,7 @@ pub(in crate::features) fn describe(
     values.staged_channel = log(windows.channel());
 }
 
-/// How a row of results is computed.
+/// How vectors cover a row of results.
 pub(in crate::features) struct Vectors {
     /// Results in a vector of the register tile.
     pub length: f64,

@@ -17,7 +17,7 @@ const SKIP: u32 = 8;
 const ODD: u32 = 6;
 /// Price of a block that ends without a mark.
 const UNENDED: u32 = 12;
-/// No way.
+/// Price of a path that does not exist.
 const NEVER: u32 = u32::MAX / 4;
 
 /// The kind of a part of a block.
@@ -25,7 +25,7 @@ const NEVER: u32 = u32::MAX / 4;
 pub enum Piece {
     /// A command.
     Command(Decoded),
-    /// No command that can be read.
+    /// Bytes without a readable command.
     Skipped {
         /// Byte offset in the file.
         offset: u64,

@@ -26,14 +26,14 @@ pub enum DecodeStop {
     Open,
     /// At a command that is not in the chip's table; byte offset in the file, and its first bytes.
     Unknown {
-        /// Where.
+        /// Byte offset in the file.
         offset: u64,
         /// The first eight bytes.
         head: u64,
     },
     /// A command is longer than the rest of the block.
     Short {
-        /// Where.
+        /// Byte offset in the file.
         offset: u64,
         /// Its name.
         name: &'static str,

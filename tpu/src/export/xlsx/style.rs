@@ -17,7 +17,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// All of them.
+    /// All formats of the workbook.
     pub fn new() -> Style {
         Style {
             bold: Format::new().set_bold().set_align(FormatAlign::Top),

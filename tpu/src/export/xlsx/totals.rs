@@ -136,7 +136,7 @@ struct Numbers<'a> {
     alg_cycles: Option<i128>,
     /// The algorithm's and the hardware's.
     ops: (Option<f64>, Option<f64>),
-    /// To and from DDR, L2.
+    /// GDMA's traffic with DDR and with L2.
     gdma: [Traffic; 2],
     sdma: Traffic,
     ports: Option<&'a [(u32, EngineTotals)]>,

@@ -86,7 +86,7 @@ fn falls(details: &[Detail]) -> u64 {
 /// Evidence of ids about the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Nothing: several details have the same id.
+    /// Not known: several details have the same id.
     Unknown,
     /// Each has its own.
     Counted,

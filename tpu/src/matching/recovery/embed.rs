@@ -9,9 +9,9 @@ use crate::matching::sections::CommandSection;
 
 /// Records and command sections that may belong together.
 pub(super) struct Embedding<'a> {
-    /// In order.
+    /// The records in order.
     pub records: &'a [Record],
-    /// In order.
+    /// The sections of commands in order.
     pub sections: &'a [CommandSection],
     /// Id of a section's first command.
     pub base: u32,

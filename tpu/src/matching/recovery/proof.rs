@@ -20,7 +20,7 @@ use crate::report::Engine;
 pub(super) struct Assignment<'a> {
     /// The stream.
     pub stream: &'a Stream<'a>,
-    /// In order.
+    /// The records in order.
     pub records: &'a [Record],
     /// The commands' sections.
     pub sections: &'a [CommandSection],

@@ -87,7 +87,7 @@ mod requests {
     }
 }
 
-/// No kernel is simulated on other processors.
+/// On other processors no kernel is simulated.
 #[cfg(not(target_arch = "x86_64"))]
 mod requests {
     pub fn start_instrumentation() {}

@@ -47,7 +47,7 @@ const COMPONENT_CANNOT: [c_int; 3] = [-4, -18, -19];
 /// Offset of `disabled_reason` in `PAPI_component_info_t`: after name (128), short name (64), description (128), and
 /// three versions (64 each). It is the same in `papi.h` of 5.7, 6.0, 7.0 and 7.3.
 const DISABLED_REASON: usize = 512;
-/// No event set.
+/// PAPI's value for "no event set".
 const NO_SET: c_int = -1;
 
 /// An error code of PAPI's.
