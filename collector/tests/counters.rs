@@ -1,5 +1,5 @@
-//! Counters of whole runs: rows, refusals, and callgrind against valgrind run by hand. What is not installed is said and
-//! left out.
+//! Counters of whole runs: rows, refusals, and callgrind against valgrind run by hand. Tests of
+//! tools that are not installed are skipped, and listed as such.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

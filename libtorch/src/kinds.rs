@@ -69,7 +69,7 @@ const KINDS: &[(&str, &str)] = &[
     ("empty*", "constant"),
 ];
 
-/// The kind of an operator; what is in no list works element by element.
+/// The kind of an operator. Operators that are in no list count as element-wise.
 pub fn kind(name: &str) -> &'static str {
     let name = name.strip_prefix("aten::").unwrap_or(name);
     let found = KINDS.iter().find(|(pattern, _)| fits(pattern, name));

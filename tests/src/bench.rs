@@ -164,10 +164,10 @@ impl Started {
         unsafe { libc::kill(-self.group(), signal) };
     }
 
-    /// Waits for its end and that of its workers: the exit code, and the rest of what it said.
+    /// Waits until the program and its workers have ended. Returns the exit code and the rest of the output.
     ///
     /// # Panics
-    /// When it or a worker of its does not end in good time.
+    /// Panics if the program or one of its workers does not end within the time limit.
     pub fn end(&mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         let status = loop {

@@ -44,7 +44,7 @@ pub fn log_of_machine(target: &str, slower: f64) -> String {
     log_with_registers(target, slower, 64.0, 0.5)
 }
 
-/// The same on a machine whose tiles of more than this many elements take this much longer, as a share.
+/// The same on a machine where tiles of more than `registers` elements take longer, by the share `spill`.
 pub fn log_with_registers(target: &str, slower: f64, registers: f64, spill: f64) -> String {
     let mut text = String::new();
     for shape in 0..14u64 {

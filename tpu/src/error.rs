@@ -71,7 +71,7 @@ pub enum Error {
         path: PathBuf,
         /// Number of findings in the report.
         count: usize,
-        /// The first of them.
+        /// The first finding.
         first: String,
     },
     /// An option has a value that makes no sense.

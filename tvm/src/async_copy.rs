@@ -79,8 +79,8 @@ fn wait(operands: &[Obj]) -> Result<Written> {
             operands: Vec::new(),
         });
     }
-    // In the last iterations, which begin no copies, the count follows from a loop that the compiler unrolls. The
-    // instruction takes a number alone: one of these is left. None in flight is right for any.
+    // The last iterations begin no copies, so there the count follows from the index of a loop. The instruction takes a
+    // constant only: the compiler unrolls the loop and keeps one case. Waiting for all copies is always right.
     let case = |count| {
         format!(
             "case {count}: asm volatile(\"cp.async.wait_group {count};\" ::: \"memory\"); break; "

@@ -1,4 +1,4 @@
-//! Usual values of flags, for the help and for completions.
+//! Frequent values of flags, which help texts and completions show.
 
 use std::sync::LazyLock;
 

@@ -75,7 +75,7 @@ pub(super) fn drafts<'a>(
     (drafts, failed)
 }
 
-/// Whether a point was tried, or left out, and has neither a time nor a kernel compiled as asked.
+/// Whether a point was tried or skipped, and has neither a time nor a kernel of a compile-only run.
 fn is_failure(status: Status) -> bool {
     !status.has_time() && status != Status::Compiled
 }

@@ -275,7 +275,7 @@ fn contenders(
                 let request = same.as_ref().unwrap_or(&plan.model);
                 let tuned = *framework == Framework::TvmTuned;
                 let built = tvm::Tvm::build(planned, request, tuned, session, scratch)?;
-                // The file that was written holds the outputs to expect, but not whose they are.
+                // The exported ONNX file has expected outputs, but not the name of the framework that computed them.
                 Box::new(match &onnx {
                     Some(file) => built.checked_against(&file.origin),
                     None => built,

@@ -79,7 +79,7 @@ impl<'a> Ledger<'a> {
         counts.planned.saturating_sub(counts.rows())
     }
 
-    /// Nothing more is proposed: the plan has no points but those with a row.
+    /// Ends the plan after the last proposal: its planned points are those with a row.
     pub fn end_plan(&mut self) {
         self.manifest.counts.planned = self.manifest.counts.rows();
     }

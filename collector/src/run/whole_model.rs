@@ -292,7 +292,7 @@ mod tests {
                 slowdown: 1.0,
             }) > 1.0
         };
-        // A model of few operators spends much between them; none takes less than its operators.
+        // A model of few operators spends much time between them. No model takes less time than its operators.
         let found = [0.0, 0.6e6, 1.05e6, 1.2e6].map(is_disturbed);
         assert_eq!(found, [false, false, false, true]);
     }

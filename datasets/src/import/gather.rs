@@ -31,8 +31,8 @@ pub fn gather(imports: &[&Import]) -> Result<Imported> {
     Ok(all)
 }
 
-/// In one file a target without `-model` is of the same machine as the one target that only adds a model. Tools began
-/// to write the option in the middle of some logs.
+/// Gives rows without `-model` in their target the name of the machine whose target only adds that option. In some logs
+/// tools began to write the option in the middle.
 fn unite_spellings(rows: &mut [Row]) {
     const MODEL: &str = "-model=";
     let names: BTreeSet<String> = rows.iter().map(machine).collect();

@@ -121,7 +121,7 @@ pub struct Setup {
 impl Setup {
     /// Arguments for opening the device's session.
     pub fn opening(&self) -> Opening {
-        /// A compiler beside TVM has less time than the whole build, so that the worker outlives it.
+        /// A separate compiler such as NVRTC gets a quarter less time than the build, so that the worker outlives it.
         const SHARE: u64 = 4;
         let limit_ns = self.compile_timeout_ns - self.compile_timeout_ns / SHARE;
         Opening {

@@ -308,7 +308,7 @@ impl Runner for Supervisor {
                 continue;
             }
             match suspects[..] {
-                // Nothing had begun, or nothing more is to begin: the rest ends in the same way.
+                // After an interrupt no further build begins: the rest counts as interrupted.
                 _ if self.order.interrupt.requested() => {
                     for (id, _) in std::mem::take(&mut pending) {
                         report(id, Err(Failure::interrupted()));

@@ -32,7 +32,7 @@ const LEAST_SAMPLES: usize = 60;
 const LEAST_WORKLOADS: usize = 6;
 /// Minimum number of machines to choose members for other machines by.
 const LEAST_MACHINES: usize = 3;
-/// Choices that are made for the folds of an evaluation at most: folds share one that was made without any of them.
+/// Maximum number of choices for the folds of an evaluation. Folds share a choice that was made without any of them.
 const CHOICES: usize = 4;
 
 /// A choice, and the predictions of the members chosen for known workloads on held-out samples.

@@ -187,7 +187,7 @@ impl Bases {
     }
 
     /// The work of a piece of the schedule, in steps of 7 %. It is the same for schedules of one workload that differ
-    /// only in how they divide it. None if that is not known, or if the machine's number of cores is.
+    /// only in how they divide it. `None` if the work is not known, or if the machine's number of cores is known already.
     pub fn pace_of_pieces(&self) -> Option<i64> {
         let pieces = self.pieces?;
         let PieceSteps::Round(steps) = pieces.steps else {

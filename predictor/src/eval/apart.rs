@@ -1,4 +1,4 @@
-//! Errors of held-out samples apart: by kind of operator, and by whether something else ran while they were measured.
+//! Errors of held-out samples by kind of operator, and by interference during the measurement.
 
 use std::collections::BTreeMap;
 

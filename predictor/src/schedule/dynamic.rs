@@ -28,8 +28,8 @@ pub struct Found {
     pub cut_short: bool,
 }
 
-/// The fastest stages of all calls, block by block; of blocks that are not searched to the end, greedy ones or calls
-/// one after another.
+/// The fastest stages of all calls, block by block. A block that is not searched to the end gets greedy stages, or its
+/// calls one after another if that is faster.
 pub fn stages(problem: &Problem, deadline: Instant) -> Found {
     let mut found = Found {
         stages: Vec::new(),

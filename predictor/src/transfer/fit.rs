@@ -255,7 +255,8 @@ mod tests {
         Dataset::new(&set, &Machines::Single).unwrap()
     }
 
-    /// The adaptation of an old model whose predictions are off by this much, and the error that is left, percent.
+    /// The adaptation of an old model to a machine where its predictions are wrong by `off` (log2), and the remaining error in
+    /// percent.
     fn adapted(chosen: usize, off: impl Fn(usize) -> f64) -> (Adaptation, f64) {
         let dataset = dataset();
         let old: Vec<f64> = (0..60)

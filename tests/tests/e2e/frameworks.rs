@@ -19,7 +19,7 @@ fn compared(bench: &Bench, arguments: &[&str]) -> Value {
     serde_json::from_str(outcome.done()).unwrap()
 }
 
-/// Name, time end to end and the times of the kinds that there are, of each framework.
+/// For each framework its name, its time end to end, and the kinds of operators that took time.
 fn frameworks(compared: &Value) -> Vec<(String, f64, Vec<String>)> {
     let all = compared["frameworks"].as_array().unwrap();
     all.iter()

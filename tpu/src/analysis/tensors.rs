@@ -1,4 +1,4 @@
-//! Shapes and element types of the tensors that a command reads and writes, where the command is known whole.
+//! Shapes and element types of the tensors that a command reads and writes, for commands without an unknown part.
 
 use std::fmt;
 

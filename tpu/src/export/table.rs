@@ -34,9 +34,9 @@ pub struct TableRow<'a> {
     pub data_type: Option<&'static str>,
     /// Bytes moved, for DMA.
     pub bytes: Option<u64>,
-    /// Operations of the algorithm, where the command is known whole.
+    /// Operations that the algorithm needs; `None` if a part of the command is not known.
     pub alg_ops: Option<f64>,
-    /// Operations of the hardware, where the command is known whole.
+    /// Operations that the hardware runs; `None` if a part of the command is not known.
     pub uarch_ops: Option<f64>,
     /// Kernel.
     pub kernel: Option<&'a str>,

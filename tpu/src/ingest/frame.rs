@@ -88,7 +88,8 @@ pub(super) fn frame(
     Ok(())
 }
 
-/// Removes the events outside of `kept`, and from at most two that remain the sync commands; reports the removed ones.
+/// Removes the events outside of `kept`. If at most two events remain, removes the sync commands among them too. Reports
+/// what it removes.
 fn trim(
     events: &mut EventList,
     kept: std::ops::Range<usize>,

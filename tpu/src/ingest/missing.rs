@@ -106,7 +106,8 @@ fn check_ports(parts: &[ReadCore], folder: &Folder, global: &GlobalProfile, repo
     }
 }
 
-/// Nodes of an engine that has none here, while one that should have some has records only: another chip's.
+/// Reports a dump that is probably another chip's: it has nodes of the HAU, which is not profiled, and records of the SDMA
+/// without nodes.
 fn check_engines(parts: &[ReadCore], report: &mut Report) {
     let sdma = Engine::Sdma.slot();
     for part in parts {

@@ -182,7 +182,7 @@ impl Surroundings<'_> {
         counts
     }
 
-    /// By how much the clock of a port, the `live`-th with records, is ahead of the cores'.
+    /// The lead of a port's clock over the cores' clock, ns. `live` is the port's index among those with records.
     fn shift_ns(&self, port: &PortFile, live: usize, report: &mut Report) -> i64 {
         let ns = |ticks| {
             let ns = self.clocks.plain_ns(Engine::Cdma, ticks);

@@ -38,7 +38,7 @@ impl Mark {
 /// TIU and GDMA: their ids refer to each other, so they are reset together.
 const TOGETHER: u8 = 0b11;
 
-/// This many commands of an engine may frame a program, outside of its kernels.
+/// Maximum number of an engine's commands before and after a program, outside of its kernels.
 const FRAME: usize = 2;
 
 /// The marks of each kernel of a block.

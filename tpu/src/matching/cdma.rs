@@ -15,8 +15,8 @@ use crate::matching::sections::{Anchor, Fit};
 use crate::matching::stream::{Completeness, Stream};
 use crate::report::{Engine, Fate};
 
-/// Ids that fall by more than this start a new launch. Less is disorder if the record overlaps those before it: the port
-/// sends and receives at once.
+/// A fall of ids by more than this starts a new launch. A smaller fall is disorder if the record overlaps those before it,
+/// because the port sends and receives at the same time.
 const RESET_FALL: u32 = 10;
 
 /// The records of a port in order, and those left out: traffic from before the profile, and doubles.

@@ -207,10 +207,10 @@ impl Tracker {
         self.expect_success(&json!([Code::Put as i32, key, [port, match_key], host]))
     }
 
-    /// Whether the offer still waits for a client.
+    /// Whether no client has taken the offer with this key yet.
     ///
     /// # Errors
-    /// Fails if the tracker is lost.
+    /// Fails if the connection to the tracker is lost.
     pub fn is_pending(&mut self, match_key: &str) -> Result<bool, TrackerError> {
         let answer = self.ask(&json!([Code::PendingMatchKeys as i32]))?;
         let keys = answer.as_array().into_iter().flatten();

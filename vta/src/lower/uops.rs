@@ -84,8 +84,8 @@ impl Kernels {
         }
     }
 
-    /// The nest of a call, and its steps of the weight; loads the kernel where the chip does not hold it. The two outermost
-    /// loops of more than one iteration are the instruction's, all others become micro-ops.
+    /// The nest of a call, and its steps of the weight. Loads the kernel if the chip does not hold it. The two outermost
+    /// loops of more than one iteration become the instruction's, all others become micro-ops.
     pub fn call(
         &mut self,
         queue: &mut Queue,

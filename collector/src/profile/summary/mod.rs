@@ -36,7 +36,7 @@ pub enum GroupBy {
 pub enum SortBy {
     /// Own time.
     Own,
-    /// Time with the calls inside.
+    /// Own time and that of the calls inside.
     Total,
     /// Name.
     Name,

@@ -102,7 +102,7 @@ impl Grid {
         changed
     }
 
-    /// The points one step away along one dimension: words have no order, so all their values are.
+    /// The points one step away along one dimension. Words have no order, so all other words are one step away.
     pub fn neighbours(&self, point: &[usize]) -> Vec<Point> {
         let mut all = Vec::new();
         for (place, dimension) in self.space.dimensions.iter().enumerate() {

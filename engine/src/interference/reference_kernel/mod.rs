@@ -9,8 +9,8 @@
 //! - Products of small matrices, as in convolutions, take 1.3 times as long while another virtual machine works on the
 //!   same core. They take twice as long while two threads share one. A pass over a vector, which waits for its stores, was
 //!   slowed 1.8 times by the first, and hardly more by the second.
-//! - Several threads read what others have written, for so operators find their inputs. Where two processors are on
-//!   different dies, a line takes 150 instead of 25 ns, and small operators twice their time.
+//! - Threads read what other threads have written, because operators find their inputs in that state. Between two
+//!   processors on different dies, a line takes 150 instead of 25 ns, and small operators take twice their time.
 
 mod baseline;
 mod kept;

@@ -90,7 +90,7 @@ impl Calls {
         self.marks.mark();
     }
 
-    /// Operators call nothing that the hook sees, so the next end is the open one's.
+    /// Ends the operator that began last. Calls are not nested: operators call nothing that the hook sees.
     fn end(&mut self) {
         if self.open {
             self.marks.mark();

@@ -1,5 +1,5 @@
-//! The loop nest of a CPU kernel under its schedule: parallel pieces, register tile, bytes of each level. All counts are
-//! plain. It comes from `own`, `sampled`, `default_tile` and `autotvm::cpu`.
+//! The loop nest of a CPU kernel under its schedule: parallel pieces, register tile, bytes of each level. Numbers are counts,
+//! not logarithms. The modules `own`, `sampled`, `default_tile` and `autotvm::cpu` make it.
 
 use crate::features::operator::Operator;
 use crate::features::scale::ceil_div;

@@ -61,8 +61,8 @@ pub(super) fn along_pixels(o: &Operator, width: f64, blocks: f64, lanes: f64) ->
     }
 }
 
-/// This project's convolutions by another algorithm than the direct one. It is the product between the transforms
-/// (Winograd), of all windows (im2col), or of the pixels themselves ([`along_pixels`]).
+/// The nest of a convolution that this project computes by a product: that between Winograd's transforms, that of all
+/// windows (im2col), or that of the pixels themselves ([`along_pixels`]).
 pub(super) fn by_products(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     /// Output channels in a vector, as the importer packs weights.
     const LANES: f64 = 16.0;

@@ -91,7 +91,7 @@ impl MachineFacts {
         }
     }
 
-    /// With cores (multiprocessors of a GPU) that the user names, where the machine's own are not known.
+    /// The facts with the user's number of cores (multiprocessors of a GPU), if the machine's own number is not known.
     #[must_use]
     pub fn with_units(mut self, units: u32) -> Self {
         if self.cores.is_none() {

@@ -13,7 +13,8 @@ const UNIT: usize = 16;
 
 /// Price of beginning to skip, besides 1 for each unit.
 const SKIP: u32 = 8;
-/// Price of a command that waits for an earlier one than the command before it, has no size, or sets bits that mean nothing.
+/// Price of an unlikely command. It waits for an earlier command than the one before it does, has no size, or sets bits
+/// without a meaning.
 const ODD: u32 = 6;
 /// Price of a block that ends without a mark.
 const UNENDED: u32 = 12;

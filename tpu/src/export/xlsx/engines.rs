@@ -140,7 +140,8 @@ fn ratio(part: f64, whole: f64) -> String {
     percent(if whole == 0.0 { 0.0 } else { part / whole }, 2)
 }
 
-/// Totals, the chip, and a row for each type of function: long as the sheet is, one line for each cell. Returns the row of the column names.
+/// Writes the head of a TIU sheet: totals, the chip, and a row for each type of function. Returns the row of the column
+/// names.
 fn tiu_block(
     profile: &Profile,
     viewer: &Viewer,

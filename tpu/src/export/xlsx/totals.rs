@@ -1,4 +1,4 @@
-//! The sheet `Engine Summary`: bigTpuProfile's columns at their places, then what it leaves out.
+//! The sheet `Engine Summary`: bigTpuProfile's columns at their places, then further columns.
 //!
 //! The numbers are those of `summary.txt`, as numbers, not as text; bigTpuProfile has others in its two files.
 //! Transfers of ports are in the last row only: a port belongs to no core.

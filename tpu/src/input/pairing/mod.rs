@@ -109,8 +109,8 @@ fn in_order(mut details: Vec<Detail>) -> (Vec<Detail>, Order) {
     }
 }
 
-/// One place for each id, empty where its details are lost; `None` if ids do not count the commands. They begin at 0 if each
-/// is like the node of its number.
+/// The details' positions by id, `None` where the details of an id are lost. No list if the ids do not count the commands.
+/// Ids begin at 0 if each detail is like the node with its number.
 fn by_id(details: &[Detail], nodes: usize, numbered: bool) -> Option<Vec<Option<usize>>> {
     let (first, last) = (details.first()?.id, details.last()?.id);
     // The ids begin at 0, unless the first details are lost.
