@@ -284,7 +284,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
 
 #[test]
 fn what_has_a_result_is_not_measured_again_on_a_disturbed_device() {
-    // On seven threads the scripted device always reports a slowdown of 2.
+    // On seven threads the scripted device always reports a slowdown of 2, and of 4 after a wait for a quiet moment.
     let mut requests = vec![
         Request::Setup(Setup {
             device: device::named("scripted").unwrap(),
@@ -313,18 +313,24 @@ fn what_has_a_result_is_not_measured_again_on_a_disturbed_device() {
         });
     }
     let replies = answers(&requests);
-    let measured: Vec<bool> = replies
+    let slowdowns: Vec<Option<f64>> = replies
         .iter()
         .filter_map(|reply| match reply {
-            Reply::Measured(_) | Reply::WholeModelMeasured(_) => Some(true),
+            Reply::Measured(measured) => Some(Some(measured.slowdown)),
+            Reply::WholeModelMeasured(measured) => Some(Some(measured.slowdown)),
             Reply::Refused { reason, .. } => {
-                assert!(reason.contains("2.00 times its idle time"), "{reason}");
-                Some(false)
+                assert!(reason.contains("4.00 times its idle time"), "{reason}");
+                Some(None)
             }
             _ => None,
         })
         .collect();
-    assert_eq!(measured, [true, true, false, false, true, true]);
+    let [point, model, again @ ..] = &slowdowns[..] else {
+        panic!("{replies:?}");
+    };
+    assert_eq!(*point, Some(2.0), "a first result does not wait");
+    assert!(model.is_some());
+    assert_eq!(again, [None, None, Some(1.0), Some(1.0)]);
 }
 
 /// The sweep of all factors that a file of this text names.

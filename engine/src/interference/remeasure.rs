@@ -43,8 +43,8 @@ pub fn relative(slowdown: f64) -> f64 {
     (slowdown - 1.0) / (opdata::contract::interference::SLOWDOWN_BOUND - 1.0)
 }
 
-/// The slowdown before a measurement: the one after the wait for a quiet moment, or the reading `now` if the device does not
-/// wait. Measuring `again` is refused if the wait ended without a quiet moment, because interference that lasts would
+/// The slowdown before a measurement: the one after the wait for a quiet moment, or the reading `now` without a wait.
+/// Measuring `again` is refused if the wait ended without a quiet moment, because interference that lasts would
 /// disturb the new result too.
 ///
 /// # Errors

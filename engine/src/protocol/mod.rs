@@ -174,8 +174,8 @@ pub struct MeasureSpec {
     pub policy: TimingPolicy,
     /// A kernel that takes longer is not worth samples, in nanoseconds.
     pub prune_beyond_ns: Option<u64>,
-    /// Whether there is a result already, under interference. The worker then refuses if its wait for a quiet moment ends
-    /// without one.
+    /// Whether there is a result already, under interference. The worker then waits for a quiet moment, and refuses if none
+    /// comes.
     pub again: bool,
 }
 

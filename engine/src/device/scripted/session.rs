@@ -80,8 +80,9 @@ impl Session for ScriptedSession {
         })
     }
 
+    /// Interference grows meanwhile, so that a test sees whether a measurement waited.
     fn wait_for_quiet(&mut self, now: f64) -> Result<Option<f64>> {
-        Ok(Some(now))
+        Ok(Some(now * now))
     }
 
     fn instruments(
