@@ -11,8 +11,8 @@ use opengine::device::cpu::Knobs;
 use opengine::device::{self, Conditions, Purpose};
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{
-    ContentId, Contents, Counting, KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup,
-    WholeModelSpec,
+    ContentId, Contents, Counting, KernelSpec, MeasureSpec, QuietMoment, Reply, Request, Reuse,
+    Setup, WholeModelSpec,
 };
 use opengine::schedule::{Choice, ScheduleSpec};
 use opengine::stats::StopRule;
@@ -83,13 +83,13 @@ fn specs(name: &str) -> Vec<KernelSpec> {
         .collect()
 }
 
-fn measure(id: u64, at: Conditions, again: bool) -> Request {
+fn measure(id: u64, at: Conditions, quiet: QuietMoment) -> Request {
     Request::Measure(MeasureSpec {
         id,
         at,
         policy: policy(),
         prune_beyond_ns: None,
-        again,
+        quiet,
     })
 }
 
@@ -166,7 +166,11 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
                 (2, CacheState::Hot),
                 (2, CacheState::Flushed),
             ] {
-                requests.push(measure(kernel.id, Conditions::new(threads, cache), false));
+                requests.push(measure(
+                    kernel.id,
+                    Conditions::new(threads, cache),
+                    QuietMoment::Ignored,
+                ));
             }
         }
         let mut measured = 0;
@@ -252,12 +256,12 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
             kernels: vec![unknown],
             jobs: 1,
         },
-        measure(9, at.clone(), false),
+        measure(9, at.clone(), QuietMoment::Ignored),
         Request::Build {
             kernels: specs("dense"),
             jobs: 1,
         },
-        measure(0, at, false),
+        measure(0, at, QuietMoment::Ignored),
     ];
     let replies = answers(&requests);
     let refused: Vec<_> = replies
@@ -303,9 +307,16 @@ fn what_has_a_result_is_not_measured_again_on_a_disturbed_device() {
             watch_tasks: false,
         })),
     ];
-    for (threads, again) in [(7, false), (7, true), (1, true)] {
+    let disturbed = Conditions::new(7, CacheState::Hot);
+    requests.push(measure(0, disturbed, QuietMoment::Preferred));
+    for (threads, quiet) in [
+        (7, QuietMoment::Ignored),
+        (7, QuietMoment::Required),
+        (1, QuietMoment::Required),
+    ] {
         let at = Conditions::new(threads, CacheState::Hot);
-        requests.push(measure(0, at.clone(), again));
+        let again = quiet == QuietMoment::Required;
+        requests.push(measure(0, at.clone(), quiet));
         requests.push(Request::MeasureWholeModel {
             at,
             policy: policy(),
@@ -325,9 +336,10 @@ fn what_has_a_result_is_not_measured_again_on_a_disturbed_device() {
             _ => None,
         })
         .collect();
-    let [point, model, again @ ..] = &slowdowns[..] else {
+    let [alone, point, model, again @ ..] = &slowdowns[..] else {
         panic!("{replies:?}");
     };
+    assert_eq!(*alone, Some(4.0), "a point without a second attempt waits");
     assert_eq!(*point, Some(2.0), "a first result does not wait");
     assert!(model.is_some());
     assert_eq!(again, [None, None, Some(1.0), Some(1.0)]);
@@ -353,7 +365,10 @@ fn built_and_right(name: &str, kernels: Vec<KernelSpec>) -> usize {
         Request::Build { kernels, jobs: 2 },
     ];
     let at = Conditions::new(2, CacheState::Hot);
-    requests.extend(ids.iter().map(|&id| measure(id, at.clone(), false)));
+    requests.extend(
+        ids.iter()
+            .map(|&id| measure(id, at.clone(), QuietMoment::Ignored)),
+    );
     let mut right = 0;
     for reply in answers(&requests) {
         if let Reply::Measured(measured) = reply {

@@ -18,7 +18,7 @@ use opdata::{CacheState, JsonText, Row, RunManifest};
 use opengine::device::Conditions;
 use opengine::interference::remeasure::{relative, until_quiet};
 use opengine::measure::counters::Count;
-use opengine::protocol::{MeasureSpec, Measured};
+use opengine::protocol::{MeasureSpec, Measured, QuietMoment};
 use opengine::runner::{Made, Runner};
 use opengine::schedule::{Choice, ScheduleSpec};
 use opmodels::Imported;
@@ -185,7 +185,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         at,
         policy: plan.timing,
         prune_beyond_ns: None,
-        again: false,
+        quiet: QuietMoment::Preferred,
     };
     let measured = quietest(runner.as_mut(), &point)?;
     if let Some(complaint) = measured.comparison.complaint() {
@@ -290,7 +290,7 @@ fn half_width(time: &TimeReport) -> f64 {
 /// Measures until the machine is quiet, a few times at most; of the results the one with the least slowdown counts.
 fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
     let mut left = 1..ATTEMPTS;
-    // A replay has only one row to measure, so no attempt is refused.
+    // A replay has only one row to measure: each attempt waits for a quiet moment, and none is refused.
     let measure = |_| runner.measure(point).map_err(|f| anyhow!(f.reason));
     until_quiet(
         measure,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use opengine::device::Conditions;
 use opengine::interference::remeasure::{Best, Budget, relative};
-use opengine::protocol::{MeasureSpec, Measured};
+use opengine::protocol::{MeasureSpec, Measured, QuietMoment};
 use opengine::runner::{Failure, PointQueue};
 
 use super::collect::{Collector, Job, Kernel, label};
@@ -31,7 +31,7 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     left: VecDeque<Pending>,
     /// Points that workers have, the oldest first, and when each was handed out.
     under_way: VecDeque<(Duration, Pending)>,
-    /// Time for measuring disturbed points again.
+    /// The re-measure budget.
     budget: Budget,
     /// Number of the batch's points, and the time when its first kernel began to be built.
     points: usize,
@@ -118,7 +118,10 @@ impl PointQueue for Measuring<'_, '_, '_> {
                 at: point.at.clone(),
                 policy: self.collector.plan.timing,
                 prune_beyond_ns: self.collector.prune_beyond_ns(job, &point.at),
-                again: put_off,
+                quiet: match put_off {
+                    true => QuietMoment::Required,
+                    false => QuietMoment::Ignored,
+                },
             };
             let now = self.collector.clock.now();
             self.under_way.push_back((now, point));

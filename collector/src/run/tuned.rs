@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use opdata::{CacheState, Row};
 use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
-use opengine::protocol::{MeasureSpec, WholeModelSpec};
+use opengine::protocol::{MeasureSpec, QuietMoment, WholeModelSpec};
 use opengine::runner::{Failure, Made, Runner};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
@@ -173,7 +173,7 @@ fn measure_again(
                 at: finalist.at.clone(),
                 policy: plan.timing,
                 prune_beyond_ns: None,
-                again: false,
+                quiet: QuietMoment::Preferred,
             };
             let taken = runner.measure(&spec).ok()?.taken?;
             Some(taken.samples.summary().ok()?.median.get())

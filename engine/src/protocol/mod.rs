@@ -174,9 +174,20 @@ pub struct MeasureSpec {
     pub policy: TimingPolicy,
     /// A kernel that takes longer is not worth samples, in nanoseconds.
     pub prune_beyond_ns: Option<u64>,
-    /// Whether there is a result already, under interference. The worker then waits for a quiet moment, and refuses if none
-    /// comes.
-    pub again: bool,
+    /// Whether the worker waits for a quiet moment first.
+    pub quiet: QuietMoment,
+}
+
+/// Whether a point is measured in a quiet moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuietMoment {
+    /// The point is measured at once. It can be measured again, which takes less time than a wait before every point.
+    Ignored,
+    /// The worker waits for a quiet moment, and measures even if none comes.
+    Preferred,
+    /// There is a result already, under interference. The worker waits for a quiet moment, and refuses if none comes.
+    Required,
 }
 
 /// A whole model to build.
@@ -381,7 +392,7 @@ pub enum Counting {
     All,
     /// Samples around which the device was quiet ([`crate::interference::quiet`]).
     Quiet {
-        /// As [`MeasureSpec::again`].
+        /// Whether there is a result already, as for [`QuietMoment::Required`].
         again: bool,
     },
 }

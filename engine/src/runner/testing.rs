@@ -19,8 +19,8 @@ use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
 use crate::measure::sampling::Taken;
 use crate::protocol::{
-    Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, Reply, Request, Reuse, Setup,
-    WholeModelMeasured, WholeModelReady, WholeModelSpec,
+    Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, QuietMoment, Reply, Request, Reuse,
+    Setup, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::{Choice, ScheduleSpec, Space};
 use crate::stats::{Nanos, Samples, StopReason, StopRule};
@@ -442,7 +442,7 @@ pub fn point(id: u64) -> MeasureSpec {
         at: Conditions::new(1, CacheState::Hot),
         policy: timing(),
         prune_beyond_ns: None,
-        again: false,
+        quiet: QuietMoment::Ignored,
     }
 }
 

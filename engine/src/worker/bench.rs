@@ -17,7 +17,7 @@ use crate::measure::counters::passes::{Calls, budget, count};
 use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
 use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
 use crate::measure::{CacheControl, Timer};
-use crate::protocol::{KernelSpec, MeasureSpec, Measured, Spent};
+use crate::protocol::{KernelSpec, MeasureSpec, Measured, QuietMoment, Spent};
 use crate::schedule::Space;
 use crate::stats::{Nanos, StopReason};
 
@@ -116,13 +116,12 @@ impl Bench {
         let load = LoadMeter::start();
         let now = session.slowdown()?;
         spent.reference_kernel_ns = watch.lap();
-        // Nothing waits for a first result: it takes less time to measure the disturbed points again.
-        let waited = match point.again {
-            true => session.wait_for_quiet(now)?,
-            false => None,
+        let waited = match point.quiet {
+            QuietMoment::Ignored => None,
+            QuietMoment::Preferred | QuietMoment::Required => session.wait_for_quiet(now)?,
         };
         spent.wait_ns = watch.lap();
-        let before = slowdown_before(point.again, now, waited)?;
+        let before = slowdown_before(point.quiet == QuietMoment::Required, now, waited)?;
 
         arguments.poison_outputs()?;
         let kernel = Kernel {

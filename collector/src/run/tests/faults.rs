@@ -1,6 +1,7 @@
 //! What goes wrong while kernels are built and measured costs the points concerned and no others.
 
 use opdata::Status;
+use opengine::protocol::QuietMoment;
 
 use super::*;
 
@@ -84,9 +85,9 @@ fn a_point_that_is_not_measured_again_keeps_its_first_result_and_costs_a_wait() 
             return Act::takes(1e3);
         };
         clock.pass(1);
-        match point.again {
-            true => Act::Refuse(Status::Crashed, "not quiet".to_owned()),
-            false => Act::Works {
+        match point.quiet {
+            QuietMoment::Required => Act::Refuse(Status::Crashed, "not quiet".to_owned()),
+            _ => Act::Works {
                 ns: 1e3,
                 slowdown: 2.0,
             },
