@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Whether a file can be written at `path`, checked before long work for it begins. Its folder must exist, and an
+/// Checks whether a file can be written at `path`, before long work for it begins. Its folder must exist, and an
 /// existing file must be a regular one. A device or a pipe, such as `/dev/stdout`, would be replaced by a file of that
 /// name.
 ///
 /// # Errors
-/// It cannot; the message names it.
+/// Fails if it cannot be written; the message names the reason.
 pub fn check_output(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() => Ok(()),

@@ -79,7 +79,7 @@ impl Row {
     /// Whether the row may be part of a dataset.
     ///
     /// # Errors
-    /// The first of these that fails. The schema version is this build's, and required text is there. Numbers are
+    /// Fails at the first rule that is broken. The schema version is this build's, and required text is there. Numbers are
     /// finite, times are not negative, and the interval holds the median. A time is there if and only if the point was
     /// measured. A point that was neither measured nor compiled as asked says why.
     pub fn validate(&self) -> Result<(), InvalidRow> {

@@ -4,7 +4,7 @@ use crate::lines::modules;
 use crate::protocol::{Cycle, What};
 use crate::tree::nodes;
 
-/// For each operator of a cycle its frames, the outermost first, and its own time in a run in nanoseconds.
+/// Lists the frames of each operator of a cycle, the outermost first, and its own time in a run in nanoseconds.
 pub fn stacks(cycle: &Cycle) -> Vec<(Vec<String>, u64)> {
     let nodes = nodes(&cycle.events);
     let runs = cycle.steps_ns.len().max(1) as u64;

@@ -37,7 +37,7 @@ struct Manifest {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileFacts {
     bytes: u64,
-    /// Only for JSON files: hashing gigabytes of weights at each start would cost more than it protects.
+    /// Given only for JSON files: hashing gigabytes of weights at each start would cost more than it protects.
     sha256: Option<String>,
 }
 

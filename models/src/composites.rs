@@ -73,7 +73,7 @@ impl Composites {
     /// Reads a table's text; `path` names it.
     ///
     /// # Errors
-    /// [`ImportError::BadComposites`].
+    /// Fails with [`ImportError::BadComposites`].
     pub fn parse(path: &Path, text: &str) -> Result<Composites, ImportError> {
         let wrong = |line: usize, reason: String| ImportError::BadComposites {
             message: format!("{}:{line}: {reason}", path.display()),

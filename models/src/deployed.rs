@@ -45,7 +45,7 @@ impl Form {
     /// Refuses sources whose models have no such form.
     ///
     /// # Errors
-    /// [`ImportError::BadShape`], with the sources that have.
+    /// Fails with [`ImportError::BadShape`], which names the sources that have one.
     pub fn check(self, source: Source) -> Result<(), ImportError> {
         if self.fits(source) {
             return Ok(());

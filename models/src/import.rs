@@ -70,7 +70,7 @@ impl Importer {
     /// A damaged cache entry is imported again without a word: the result is the same.
     ///
     /// # Errors
-    /// Any [`ImportError`]; nothing is left in the cache after one, except the importer's log when it broke.
+    /// Fails with any [`ImportError`]. Then nothing is left in the cache, except the log of an importer that broke.
     pub fn import(
         &self,
         request: &ImportRequest,

@@ -52,7 +52,7 @@ impl Pattern {
     /// The patterns of a file.
     ///
     /// # Errors
-    /// [`ImportError::MissingFile`] or [`ImportError::BadRegistry`].
+    /// Fails with [`ImportError::MissingFile`] or [`ImportError::BadRegistry`].
     pub fn load(path: &Path) -> Result<Vec<Pattern>, ImportError> {
         let bad = |reason: String| ImportError::BadRegistry {
             path: path.to_path_buf(),

@@ -58,7 +58,7 @@ impl Tooling {
     /// Whether the interpreter can be started, without starting it.
     ///
     /// # Errors
-    /// [`ImportError::PythonMissing`].
+    /// Fails with [`ImportError::PythonMissing`].
     pub fn check(&self) -> Result<(), ImportError> {
         // A bare name is looked for as a shell would.
         let found = if self.python.components().count() > 1 {

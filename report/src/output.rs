@@ -98,7 +98,7 @@ impl<W: Write> Stream<W> {
     /// Writes a piece.
     ///
     /// # Errors
-    /// [`StreamError::ReaderGone`], or standard output cannot be written for another reason.
+    /// Fails with [`StreamError::ReaderGone`], or if standard output cannot be written for another reason.
     pub fn write(&mut self, data: &[u8]) -> Result<(), StreamError> {
         Ok(self.0.write_all(data)?)
     }

@@ -47,7 +47,7 @@ impl Column {
         }
     }
 
-    /// With this title, which is known only when the table is made.
+    /// Gives the table this title, which is known only when the table is made.
     pub fn titled(self, title: String) -> Self {
         Self {
             title: Cow::Owned(title),
@@ -351,7 +351,7 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// At most `width` characters; what is too long loses its middle, as names differ at both ends.
+/// Cuts a text to at most `width` characters. A longer text loses its middle, as names differ at both ends.
 pub fn cut(text: &str, width: usize) -> String {
     let all: Vec<char> = text.chars().collect();
     if all.len() <= width {

@@ -200,7 +200,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Damages those items of a list that `pick` takes; how many were removed.
+/// Damages those items of a list that `pick` takes. Returns how many were removed.
 fn apply<T: Clone>(damages: &[Damage], list: &mut Vec<T>, pick: impl Fn(&T) -> bool) -> usize {
     let mut removed = 0;
     for one in damages {

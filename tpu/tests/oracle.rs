@@ -238,7 +238,7 @@ fn traces(program: &Path, dump: &Path, work: &Path) -> [PathBuf; 2] {
     [theirs.join("perfetto.pftrace"), ours]
 }
 
-/// Runs a script with the Python that has Perfetto's messages; what it printed.
+/// Runs a script with the Python that has Perfetto's messages, and returns what it printed.
 fn python(program: &Path, name: &str, args: &[&Path]) -> String {
     let output = Command::new(program.with_file_name("python"))
         .arg(script(name))

@@ -35,7 +35,7 @@ const LOSSES: [Loss; 14] = [
     Loss::Zeroed(40, 44),
 ];
 
-/// Compares a damaged dump with what is true; how many records are matched, and how many there are.
+/// Compares a damaged dump with what is true. Returns the numbers of matched records and of all records.
 fn compare(
     truth: &HashMap<Key, (Said, Certainty)>,
     profile: &Profile,

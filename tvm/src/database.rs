@@ -90,7 +90,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Of a line of `database_workload.json`.
+    /// Reads a line of `database_workload.json`.
     ///
     /// # Errors
     /// Fails if it is not a workload of this version of TVM, if its hash differs, or if it has no function `main`.

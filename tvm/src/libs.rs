@@ -39,7 +39,7 @@ impl Libraries {
     /// once.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::WrongVersion`] or [`Error::Load`]; the same one at every call.
+    /// Fails with [`Error::NotFound`], [`Error::WrongVersion`] or [`Error::Load`]; the same one at every call.
     pub fn load() -> Result<&'static Libraries> {
         static LOADED: OnceLock<Result<&'static Libraries>> = OnceLock::new();
         let load = || {

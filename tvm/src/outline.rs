@@ -157,7 +157,7 @@ impl Outline {
     }
 }
 
-/// For each step that draws a tile, the factors that it drew.
+/// Lists the factors that each step drew that draws a tile.
 fn drawn(schedule: &Schedule) -> Result<Vec<Vec<i64>>> {
     let trace = schedule.call("ScheduleGetTrace", &[])?;
     let decisions = field(&trace, "decisions")?;

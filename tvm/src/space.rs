@@ -105,7 +105,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// For a search by `strategy` with TVM's own mutations of schedules.
+    /// Makes the space for a search by `strategy` with TVM's own mutations of schedules.
     pub(crate) fn for_search(
         function: &PrimFunc,
         target: &Target,

@@ -28,7 +28,7 @@ impl Target {
     /// Parses the dictionary of a target that is its own host.
     ///
     /// # Errors
-    /// An unknown kind, option or CPU name, in TVM's words; or the target needs a host.
+    /// Fails if TVM does not know the kind, an option or the CPU name, or if the target needs a host.
     pub fn new(json: &Value) -> Result<Target> {
         let (one, device) = parse(json)?;
         if !device.is_host() {
@@ -46,7 +46,7 @@ impl Target {
     /// Parses the dictionary of a target whose kernels are started by code for `host`.
     ///
     /// # Errors
-    /// An unknown kind or option, in TVM's words.
+    /// Fails if TVM does not know the kind or an option.
     pub fn with_host(json: &Value, host: &Target) -> Result<Target> {
         let (one, device) = parse(json)?;
         Ok(Target {

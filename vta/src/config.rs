@@ -78,7 +78,7 @@ impl Config {
     /// Checks what does not need the instructions: divisors, threads, padding, sizes of memories.
     ///
     /// # Errors
-    /// Why the configuration cannot be.
+    /// Fails if the configuration is impossible, and says why.
     pub fn check(&self, p: &Packed, hardware: &Hardware, has_bias: bool) -> Result<(), Invalid> {
         for (knob, value) in [
             ("oc_nthread", self.oc_nthread),

@@ -31,7 +31,7 @@ pub struct Dram {
 /// Runs a lowered program on tensors in DRAM.
 ///
 /// # Errors
-/// Anything that the hardware would not do: see [`StreamError`].
+/// Fails if the hardware would not do it: see [`StreamError`].
 pub fn execute(profile: &Profile, program: &Program, dram: &mut Dram) -> Result<(), StreamError> {
     let mut chip = Chip::new(profile, &program.uops);
     let stream = &program.instructions;

@@ -111,7 +111,7 @@ impl Digest {
     /// Reads a run, and adds what it says to the night's tally.
     ///
     /// # Errors
-    /// The first row, or times of a whole model, that cannot be read.
+    /// Fails at the first row, or the first times of a whole model, that cannot be read.
     pub fn read(run: &Path, tally: &mut Tally) -> opdata::Result<Digest> {
         let mut digest = Digest::default();
         let mut drifts = Vec::new();

@@ -6,7 +6,7 @@ use opreport::flame::Stack;
 use super::ProfiledModel;
 use super::summary::{Class, GroupBy, SortBy, summary};
 
-/// For each call of a cycle its frames and its own time in a run.
+/// Lists the frames of each call of a cycle, with the call's own time in a run.
 pub fn stacks(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<Stack> {
     let calls = &model.profiled.calls;
     let table = summary(model, cycle, GroupBy::Call, SortBy::Program);

@@ -61,7 +61,7 @@ pub struct Trials {
 /// Decides what is measured next. The same plan, seed and outcomes must give the same proposals: a resumed run begins
 /// anew and is given the outcomes that its rows hold.
 pub trait Proposer {
-    /// At most `n` further candidates; none when there is nothing left to propose.
+    /// Proposes at most `n` further candidates; none when there is nothing left to propose.
     fn propose(&mut self, n: usize) -> Vec<Candidate>;
 
     /// Hears what became of the candidates proposed last: an outcome for each of their points that has a row. Called only

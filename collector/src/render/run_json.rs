@@ -56,7 +56,7 @@ struct RunObject<'a> {
 struct ConditionsObject<'a> {
     threads: u32,
     cache_state: CacheState,
-    /// Only of devices that have conditions of their own.
+    /// Left out for devices without conditions of their own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     conditions: &'a BTreeMap<String, String>,
 }
@@ -153,7 +153,7 @@ struct PointObject<'a> {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     counts: &'a BTreeMap<String, f64>,
     reason: Option<&'a str>,
-    /// Only of points that were compiled and not run.
+    /// Given only for points that were compiled and not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     resources: Option<&'a ResourcesReport>,
 }

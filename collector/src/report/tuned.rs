@@ -65,7 +65,7 @@ pub struct Comparison {
     pub before_ns: f64,
     /// Median of the rounds' medians with tuned schedules, nanoseconds.
     pub after_ns: f64,
-    /// After over before, round by round.
+    /// The time after tuning over the time before, round by round.
     pub ratio: Ratio,
     /// Rounds.
     pub rounds: u64,

@@ -23,7 +23,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// From now on `time_budget_ns` are left, if there is a budget.
+    /// Starts the time budget: `time_budget_ns` are left from now on, if there is a budget.
     pub fn new(interrupt: Interrupt, time_budget_ns: Option<u64>, clock: &dyn Clock) -> Stop {
         let end = |ns| clock.now().saturating_add(Duration::from_nanos(ns));
         Stop {

@@ -98,7 +98,7 @@ pub struct Contents {
 
 /// A database that holds a store.
 trait Database: std::fmt::Debug {
-    /// Adds entries in one transaction; how many were new or faster than known.
+    /// Adds entries in one transaction. Returns the number of those that were new or faster than known ones.
     fn add(&mut self, entries: &[Entry]) -> Result<u64>;
 
     /// The entries of a statement of [`schema`] that selects [`entry::COLUMNS`].
@@ -161,7 +161,7 @@ impl Store {
         Ok(added)
     }
 
-    /// Adds entries; how many were new or faster than known.
+    /// Adds entries. Returns the number of those that were new or faster than known ones.
     ///
     /// # Errors
     /// Errors of the database.

@@ -235,7 +235,7 @@ pub enum Virtualisation {
     /// No sign of a hypervisor.
     #[default]
     None,
-    /// Under a hypervisor.
+    /// The system runs under a hypervisor.
     Virtual {
         /// The firmware's name for the machine, if it has one.
         product: Option<String>,
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// As runs wrote it before there was a format number, without the parts that a container hides.
+    /// A fingerprint from before there was a format number, without the parts that a container hides.
     fn first() -> Value {
         json!({
             "machine": {

@@ -122,16 +122,16 @@ impl GraphSchedule {
     /// and call.
     ///
     /// # Errors
-    /// The fault, in one line.
+    /// Fails at the first fault, described in one line.
     pub fn check(&self, inputs: &[Vec<Vec<usize>>]) -> std::result::Result<(), String> {
         check_stages(&self.stages, self.threads, inputs)
     }
 }
 
-/// As [`GraphSchedule::check`], of stages on a number of threads.
+/// Checks stages on a number of threads as [`GraphSchedule::check`] does.
 ///
 /// # Errors
-/// The fault, in one line.
+/// Fails at the first fault, described in one line.
 pub fn check_stages(
     stages: &[Stage],
     threads: u32,

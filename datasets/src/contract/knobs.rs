@@ -134,12 +134,12 @@ words! {
 words! {
     /// Where the tail is computed.
     Epilogue {
-        /// On each finished register tile (or cache tile, where the reduction is between the levels).
+        /// The tail is computed on each finished register tile (or cache tile, where the reduction is between the levels).
         #[default]
         Tile = "tile",
-        /// On each piece of the parallel loop.
+        /// The tail is computed on each piece of the parallel loop.
         Outer = "outer",
-        /// In loops of its own, after all sums.
+        /// The tail has loops of its own, after all sums.
         Root = "root",
     }
 }
@@ -147,7 +147,7 @@ words! {
 words! {
     /// Where a padding is filled.
     Padding {
-        /// In loops of its own before the operator.
+        /// The padding has loops of its own before the operator.
         #[default]
         Root = "root",
         /// Piece by piece, inside the parallel loop.
@@ -160,7 +160,7 @@ words! {
 words! {
     /// Where sums are kept while they grow.
     CacheWrite {
-        /// In a buffer of the tile's size, for LLVM to put into registers.
+        /// Sums are in a buffer of the tile's size, for LLVM to put into registers.
         #[default]
         Local = "local",
         /// The sums are kept in the output itself.

@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// As opcollect 0.1.0 wrote it, without a format number.
+    /// A record as opcollect 0.1.0 wrote it, without a format number.
     fn first() -> Value {
         json!({
             "ready": {"comparison": {"wrong": 0}, "checked_against": "onnx", "build_ns": 5},

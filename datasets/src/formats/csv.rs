@@ -104,7 +104,7 @@ const LARGE_BYTES: u64 = 4 * pieces::PIECE_BYTES;
 /// Hands out all rows of a file in their order, some at a time.
 ///
 /// # Errors
-/// Rows and errors are those of [`CsvRows`]; errors of `take` are passed on.
+/// Fails where [`CsvRows`] would, and with the errors of `take`.
 pub(super) fn read_batches<E: From<Error> + Send>(
     path: &Path,
     traces: Traces,

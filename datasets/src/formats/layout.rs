@@ -76,10 +76,10 @@ const ADDED: [&str; 64] = [
     "knob_algorithm",
 ];
 
-/// For each column of the schema, its position in the file, or [`ABSENT`].
+/// Returns the position in the file of each column of the schema, or [`ABSENT`].
 ///
 /// # Errors
-/// The names of the columns that are missing, unknown or repeated.
+/// Fails if columns are missing, unknown or repeated, and names them.
 pub(super) fn positions(path: &Path, names: &[&str]) -> Result<Vec<usize>> {
     let found: Vec<Option<usize>> = COLUMNS
         .iter()

@@ -54,7 +54,7 @@ impl Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     strict: bool,
-    /// By kind: the first one's line and detail, and how many there are.
+    /// The number of faults of each kind, with the line and detail of the first one.
     counts: BTreeMap<Kind, (u64, String, u64)>,
 }
 
@@ -70,7 +70,7 @@ impl Faults {
     /// Counts a fault.
     ///
     /// # Errors
-    /// The fault itself, of a strict import.
+    /// Fails with the fault itself if the import is strict.
     pub fn add(&mut self, path: &Path, line: u64, fault: Fault) -> Result<()> {
         if self.strict && fault.kind != Kind::Comment {
             return Err(at(path, line, shown(&fault.detail)));
@@ -86,7 +86,7 @@ impl Faults {
     /// Adds the counts to the imported rows.
     ///
     /// # Errors
-    /// The first fault, if the file has nothing else: it is probably another file.
+    /// Fails with the first fault if the file has nothing else: it is probably another file.
     pub fn finish(self, path: &Path, mut imported: Imported) -> Result<Imported> {
         let nothing = imported.rows.is_empty() && imported.left_out.is_empty();
         let first = self.counts.iter().filter(|(k, _)| **k != Kind::Physics);

@@ -254,7 +254,7 @@ impl Cells<'_> {
         Ok(Some(row))
     }
 
-    /// By its column, else by the words that name a sheet of results.
+    /// Reads the data type from its column, else from the words that name a sheet of results.
     fn dtype(&self) -> std::result::Result<&'static str, Fault> {
         const WORDS: [(&str, &str); 7] = [
             ("int8", "int8"),

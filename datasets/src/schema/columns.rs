@@ -58,7 +58,7 @@ macro_rules! columns {
             /// are ignored, cells not there are missing.
             ///
             /// # Errors
-            /// The first column whose cell has the wrong type or is missing though required.
+            /// Fails at the first column whose cell has the wrong type, or is missing though required.
             pub fn from_cells<'a>(
                 cells: impl IntoIterator<Item = Cell<'a>>,
             ) -> Result<Self, CellError> {

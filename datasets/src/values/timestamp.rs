@@ -29,7 +29,7 @@ impl Timestamp {
         Self::from(SystemTime::now())
     }
 
-    /// From milliseconds since 1970; times outside the years 0 to 9999 become the nearest inside.
+    /// The time at these milliseconds since 1970. Times outside the years 0 to 9999 become the nearest inside.
     pub fn from_unix_ms(unix_ms: i64) -> Self {
         Self(unix_ms.clamp(FIRST_MS, LAST_MS))
     }
@@ -53,7 +53,7 @@ impl Timestamp {
         )
     }
 
-    /// As a date and a time of day in UTC.
+    /// The date and the time of day in UTC.
     fn civil(self) -> DateTime {
         EPOCH.saturating_add(SignedDuration::from_millis(self.0))
     }

@@ -82,7 +82,7 @@ impl Conditions {
         self.threads == other.threads && self.device == other.device
     }
 
-    /// In words, without the state of the caches: the conditions of a whole-model run.
+    /// The conditions of a whole-model run in words, without the state of the caches.
     pub fn without_cache(&self) -> String {
         let threads = units::plural(u64::from(self.threads), "thread");
         self.with_device_conditions(threads)

@@ -154,9 +154,9 @@ pub enum Availability {
 /// Whether points may be measured side by side on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// Each alone: they would take time from each other.
+    /// Points are measured one by one, because they would take time from each other.
     Alone,
-    /// As many at once as there are workers.
+    /// Points are measured at the same time, one on each worker.
     SideBySide,
 }
 
@@ -287,7 +287,7 @@ pub trait DeviceSchedules: Sync {
     /// The schedule of a space with these settings, in normal form: equal schedules are equal choices.
     ///
     /// # Errors
-    /// Why the combination is impossible, or not worth compiling.
+    /// Fails if the combination is impossible or not worth compiling, and says why.
     fn combine(
         &self,
         space: &Space,

@@ -51,7 +51,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// To measure on up to this many threads.
+    /// Opens a device to measure on up to this many threads.
     pub fn measuring(dictionary: Value, max_threads: usize) -> Opening {
         const COMPILE_LIMIT: Duration = Duration::from_secs(60);
         Opening {

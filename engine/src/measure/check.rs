@@ -24,7 +24,7 @@ const SAFETY: f64 = 16.0;
 const LEAST: f64 = 1e-5;
 
 impl Tolerance {
-    /// For outputs of `dtype` that sum `reduction_length` terms.
+    /// The tolerance of outputs of `dtype` that sum `reduction_length` terms.
     pub fn new(dtype: DType, reduction_length: u64) -> Tolerance {
         let epsilon = match dtype {
             DType::Float64 => f64::EPSILON,

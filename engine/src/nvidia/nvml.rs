@@ -13,7 +13,7 @@ use super::dynamic::Library;
 type Status = c_int;
 type Handle = *mut c_void;
 
-/// State of a GPU now; what it does not report is missing.
+/// State of a GPU now. Fields that it does not report are missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State {
     /// Clock of the multiprocessors.
@@ -97,7 +97,7 @@ const CLOCK_OF_MULTIPROCESSORS: c_uint = 1;
 const TEMPERATURE_OF_GPU: c_uint = 0;
 
 impl Nvml {
-    /// For the first GPU that the process sees.
+    /// Opens the first GPU that the process sees.
     ///
     /// # Errors
     /// Fails if the library is missing, or says why there is none.
@@ -106,7 +106,7 @@ impl Nvml {
         Nvml::of(&driver.gpus[0].bus_id).map_err(|none| none.to_string())
     }
 
-    /// For the GPU at a position of the PCI bus as CUDA's runtime names it. The position identifies it, because the
+    /// Opens the GPU at a position of the PCI bus as CUDA's runtime names it. The position identifies it, because the
     /// library numbers all GPUs and CUDA only the visible ones.
     ///
     /// # Errors

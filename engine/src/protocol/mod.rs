@@ -405,7 +405,7 @@ pub struct WholeModelMeasured {
     /// Samples that do not count, for the device was disturbed around them.
     #[serde(default)]
     pub left_out: u64,
-    /// For each operator's function: its calls in a run, and its median time of one call.
+    /// The operators' functions, with their calls in a run and the median time of one call.
     pub operators: Vec<OperatorInModel>,
     /// Median over instrumented runs of the sum of all operators' times.
     pub instrumented_sum_ns: f64,

@@ -84,7 +84,7 @@ pub struct CallSeen {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "way", rename_all = "snake_case")]
 pub enum Way {
-    /// By TVM's virtual machine, one model after the other.
+    /// TVM's virtual machine runs one model after the other.
     VirtualMachine,
     /// Stage by stage, on lanes of threads that run side by side.
     Stages {
@@ -109,9 +109,9 @@ pub struct CompareWays {
 /// Times of the ways.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaysCompared {
-    /// For each way: its median time of a run of all models in each round, in nanoseconds.
+    /// Median time of a run of all models in nanoseconds, for each way in each round.
     pub rounds_ns: Vec<Vec<f64>>,
-    /// For each way: whether its outputs have the bits of the virtual machine's.
+    /// Whether the outputs have the bits of the virtual machine's, for each way.
     pub same_bits: Vec<bool>,
     /// The reference kernel's time over its idle time, the largest around a round.
     pub slowdown: f64,

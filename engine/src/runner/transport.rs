@@ -25,7 +25,7 @@ pub trait Transport: Send {
     /// Waits for the next reply.
     ///
     /// # Errors
-    /// See [`WorkerError`]; after [`WorkerError::Silent`] one may wait again.
+    /// Fails as [`WorkerError`] says. After [`WorkerError::Silent`] the caller may wait again.
     fn receive(&mut self, timeout: Duration) -> Result<Reply, WorkerError>;
 }
 

@@ -66,7 +66,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// For schedules by `templates` on `target`; `seed` is recorded in their traces.
+    /// Makes schedules by `templates` on `target`; `seed` is recorded in their traces.
     pub fn new(templates: Box<dyn Templates>, target: Target, seed: u64) -> Scheduler {
         Scheduler {
             templates,

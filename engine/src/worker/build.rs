@@ -42,7 +42,7 @@ pub(super) struct Ready {
 
 /// The outcome of a candidate.
 enum Outcome {
-    /// Without a kernel where it was compiled only.
+    /// The kernel is missing if it was compiled only.
     Built(Box<Built>, Option<(Kernel, Option<Simulation>)>),
     Duplicate {
         of: u64,

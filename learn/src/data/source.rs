@@ -49,7 +49,7 @@ impl RowSet {
     /// Reads all sources.
     ///
     /// # Errors
-    /// The first source that cannot be read.
+    /// Fails at the first source that cannot be read.
     pub fn read(sources: &[Source]) -> Result<Self> {
         let mut set = Self::default();
         let mut imports = Vec::new();

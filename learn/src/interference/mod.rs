@@ -52,7 +52,7 @@ impl Slowdowns {
         })
     }
 
-    /// From what [`Slowdowns::kept`] returned.
+    /// Restores the model from what [`Slowdowns::kept`] returned.
     ///
     /// # Errors
     /// As for [`Slowdowns::of_pairs`].

@@ -60,7 +60,7 @@ impl WeightedMembers {
         })
     }
 
-    /// Without the members that count for no query of these kinds.
+    /// Removes the members that count for no query of these kinds.
     #[must_use]
     pub fn for_queries(&self, kinds: &[Familiarity]) -> Self {
         let counts = |place: usize| {

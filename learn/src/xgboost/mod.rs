@@ -46,7 +46,7 @@ impl Rows<'_> {
         self.len() == 0
     }
 
-    /// As XGBoost's array interface, which names the address.
+    /// Describes the array as XGBoost's array interface, which names the address.
     fn interface(&self) -> CString {
         let text = format!(
             "{{\"data\":[{},true],\"shape\":[{},{}],\"typestr\":\"<f4\",\"version\":3}}",

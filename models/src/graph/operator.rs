@@ -296,9 +296,9 @@ pub struct Block {
 pub enum BlockRole {
     /// The part that takes most of the operator's time.
     Anchor,
-    /// Before it (padding, for example).
+    /// The step runs before the operator (padding, for example).
     Producer,
-    /// After it (bias, activation).
+    /// The step runs after the operator (bias, activation).
     Epilogue,
 }
 
@@ -311,7 +311,7 @@ pub struct Access {
     pub shape: Vec<u64>,
     /// Its element type.
     pub dtype: String,
-    /// For each index, the block axes that it depends on.
+    /// The block axes that each index depends on.
     pub index_iters: Vec<Vec<String>>,
 }
 

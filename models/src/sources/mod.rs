@@ -250,8 +250,8 @@ fn stem(path: &str) -> String {
 /// Finds what to import.
 ///
 /// # Errors
-/// [`ImportError::UnknownModel`], [`ImportError::BadSpec`], [`ImportError::MissingFile`], [`ImportError::BadShape`]
-/// or [`ImportError::UnknownInput`].
+/// Fails with [`ImportError::UnknownModel`], [`ImportError::BadSpec`], [`ImportError::MissingFile`],
+/// [`ImportError::BadShape`] or [`ImportError::UnknownInput`].
 pub fn resolve(
     request: &ImportRequest,
     context: &mut Context<'_>,

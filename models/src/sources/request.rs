@@ -41,7 +41,7 @@ pub struct ImportRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fusion {
-    /// As TVM's rules say: a convolution with the additions and activations after it.
+    /// Operators are fused by TVM's rules: a convolution with the additions and activations after it.
     #[default]
     Full,
     /// None: each operator is a kernel of its own.

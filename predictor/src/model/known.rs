@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Measured operators.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Known {
-    /// By workload; in order, so that the same training writes the same file.
+    /// Points by workload, in order, so that the same training writes the same file.
     points: BTreeMap<String, Vec<Entry>>,
 }
 

@@ -89,7 +89,7 @@ struct Search<'p> {
     ns_per_nj: f64,
     /// The jobs that read each job's output.
     readers: Vec<Vec<usize>>,
-    /// For each device the first one that is like it.
+    /// The first device that each device is like.
     alike: Vec<usize>,
     placement: Placement,
     best: Option<(f64, Placement)>,
@@ -174,7 +174,7 @@ fn readers(problem: &Problem) -> Vec<Vec<usize>> {
     readers
 }
 
-/// For each device the first one with equal costs, links, memory, power and group.
+/// Finds for each device the first one with equal costs, links, memory, power and group.
 fn alike(problem: &Problem) -> Vec<usize> {
     let devices = &problem.devices;
     let is_like = |a: usize, b: usize| {

@@ -35,7 +35,7 @@ pub struct Outcome {
     pub name: String,
     /// The largest load, ns: the time between two runs of everything, one after the other.
     pub period_ns: f64,
-    /// From the first begin to the last end of one run, ns.
+    /// Time from the first begin to the last end of one run, ns.
     pub latency_ns: f64,
     /// Energy of one run, J. `None` if the power of a device in use is not known.
     pub energy_j: Option<f64>,

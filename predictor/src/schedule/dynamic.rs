@@ -64,7 +64,7 @@ type Set = u64;
 struct Block<'a> {
     problem: &'a Problem,
     calls: Range<usize>,
-    /// For each call, the calls of the block whose results it reads.
+    /// The calls of the block whose results each call reads.
     needs: Vec<Set>,
     /// Threads of each of two groups.
     half: u32,

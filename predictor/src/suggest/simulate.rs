@@ -24,9 +24,9 @@ const TEST_SHARE: f64 = 0.25;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// By the algorithm of `oppredict suggest`.
+    /// The algorithm of `oppredict suggest` chooses.
     Suggest,
-    /// At random.
+    /// Points are chosen at random.
     Random,
 }
 
@@ -39,13 +39,13 @@ pub struct Setup {
     pub first: usize,
     /// Time of a round, in samples of average cost.
     pub round: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
     /// Decides which samples are held out and which are measured first.
     pub seed: u64,
 }
 
-/// After a round.
+/// The state after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SuggestRound {
     /// Samples measured.

@@ -44,9 +44,9 @@ pub struct Mean {
 /// All machines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Transfer {
-    /// By machine.
+    /// One entry for each machine.
     pub machines: Vec<HeldOutMachine>,
-    /// By number of measurements.
+    /// One entry for each number of measurements.
     pub means: Vec<Mean>,
 }
 

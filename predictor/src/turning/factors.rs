@@ -78,7 +78,7 @@ impl Points {
         lines
     }
 
-    /// For each workload and factor the line with the shortest time, where it has at least [`LEAST_POINTS`] values.
+    /// Finds for each workload and factor the line with the shortest time, if it has at least [`LEAST_POINTS`] values.
     pub fn sweeps(&self) -> Vec<Sweep> {
         let mut best: BTreeMap<_, (f64, Sweep)> = BTreeMap::new();
         for factor in self.names() {

@@ -62,7 +62,7 @@ impl Section {
         self
     }
 
-    /// Without the table's columns in which no row says anything.
+    /// Removes the table's columns that are empty in every row.
     pub fn without_empty_columns(mut self) -> Section {
         let filled: Vec<bool> = (0..self.head.len())
             .map(|place| {

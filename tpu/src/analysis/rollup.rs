@@ -51,13 +51,13 @@ impl Grouping {
 /// The events that count.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
-    /// Only these cores; all if empty.
+    /// Cores to keep; all if empty.
     pub cores: Vec<u32>,
-    /// Only these engines; all if empty.
+    /// Engines to keep; all if empty.
     pub engines: Vec<Engine>,
-    /// Only functions or kernels whose name contains this, in any case.
+    /// Keeps functions or kernels whose name contains this, in any case.
     pub name: Option<String>,
-    /// Only events of at least this many ns.
+    /// Keeps events of at least this many ns.
     pub min_ns: i64,
 }
 

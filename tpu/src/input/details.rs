@@ -92,9 +92,9 @@ impl DecodedTask {
 /// The meaning of details.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meaning {
-    /// To the TIU, if it can read them.
+    /// The task that the TIU reads in the details, if it can read them.
     pub tiu: Option<DecodedTask>,
-    /// To a DMA engine, if it can read them.
+    /// The task that a DMA engine reads in the details, if it can read them.
     pub dma: Option<DecodedTask>,
 }
 

@@ -37,7 +37,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As in RegInfo files and traces; `None` if not recorded.
+    /// The name in RegInfo files and traces; `None` if not recorded.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Mode::Unknown => None,

@@ -109,7 +109,7 @@ fn in_file_order(raw: &[RawRecord]) -> Ordered {
     ordered
 }
 
-/// Of two commands that both begin after a third has ended, the earlier comes first.
+/// Sorts records by retirement. Of two commands that both begin after a third has ended, the earlier comes first.
 fn order_by_retirement(records: &mut [Record]) {
     for i in 1..records.len().saturating_sub(1) {
         let gap = records[i].start - records[i - 1].end;

@@ -28,7 +28,7 @@ pub(super) struct Group {
 pub(super) struct Pairing {
     /// The groups, in order.
     pub groups: Vec<Group>,
-    /// For each record whether its section is certain.
+    /// Whether each record's section is certain.
     pub certain: Vec<bool>,
     /// Whether commands must be missing.
     pub misfit: bool,

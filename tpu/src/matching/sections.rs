@@ -142,7 +142,7 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
 /// The sections that may be paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// Only sections of equal length.
+    /// Sections of equal length are accepted, and no others.
     Equal,
     /// Also sections that lost records or commands.
     Partial,

@@ -33,7 +33,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// From stretches in the order of the program.
+    /// Makes a timeline of stretches in the order of the program.
     pub fn new(stretches: &[Stretch]) -> Timeline {
         let mut latest = f64::NEG_INFINITY;
         let mut earliest = f64::INFINITY;

@@ -229,7 +229,7 @@ pub struct Viewer<'a> {
 const AT_ONCE: usize = 1 << 18;
 
 impl<'a> Viewer<'a> {
-    /// For a stream of a profile; `None` if the profile has none of that number.
+    /// Opens a stream of a profile; `None` if the profile has none of that number.
     pub fn new(profile: &'a Profile, stream: Stream) -> Option<Viewer<'a>> {
         let (records, events, core) = match stream.engine {
             Engine::Cdma => {

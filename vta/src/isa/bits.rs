@@ -105,7 +105,7 @@ impl Instruction {
         w.bits
     }
 
-    /// From 128 bits of a build.
+    /// Decodes an instruction from 128 bits of a build.
     ///
     /// # Errors
     /// Fails if the opcode, the memory or the operation of the ALU is unknown.

@@ -114,7 +114,7 @@ pub struct Transfer {
     pub memory: MemoryType,
     /// Address on the chip, in elements.
     pub sram: u16,
-    /// Where in DRAM, in elements of the tensor.
+    /// Address in DRAM, in elements of the tensor.
     pub dram: u32,
     /// Rows.
     pub rows: u16,

@@ -53,7 +53,7 @@ struct Kernel {
     len: usize,
     nest: Nest,
     wgt: [u16; 2],
-    /// Where it is on the chip, if it is there.
+    /// Address on the chip, if it is there.
     sram: Option<usize>,
 }
 

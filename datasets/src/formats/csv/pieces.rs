@@ -29,7 +29,7 @@ const LONGEST_OVERHANG_BYTES: u64 = 64 << 20;
 pub(super) struct PieceReader<'a> {
     /// The file.
     pub file: &'a File,
-    /// For each column of the schema, its position in the file.
+    /// Position in the file of each column of the schema.
     pub positions: &'a [usize],
     /// The column that is left out, if one is.
     pub skipped: Option<usize>,
@@ -86,9 +86,9 @@ fn put_back<T>(spare: &Mutex<Vec<T>>, used: T) {
 /// Where a piece's first record begins.
 #[derive(Clone, Copy)]
 enum Start {
-    /// There.
+    /// The record begins at this byte.
     At(u64),
-    /// After the first line end at or after this byte. A quoted field may prove this wrong.
+    /// The record begins after the first line end at or after this byte. A quoted field may prove this wrong.
     Behind(u64),
 }
 
@@ -104,7 +104,7 @@ impl PieceReader<'_> {
     /// Passes on the rows from the byte `first` on, where a record begins, in their order and in batches.
     ///
     /// # Errors
-    /// [`Stop::Odd`] if the patient reader has to look, which then begins after the rows handed out.
+    /// Fails with [`Stop::Odd`] if the patient reader has to read the rest, from the last row handed out.
     pub fn each<E: Send>(self, first: u64, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
         let total = self.file.metadata().map_err(|_| Odd)?.len();
         let mut bounds: Vec<u64> = (first..total).step_by(self.piece_bytes as usize).collect();

@@ -7,12 +7,12 @@ use crate::schema::TextCells;
 
 /// The fields of a record.
 pub(super) struct CsvRecord<'a> {
-    /// From its first byte to its line end.
+    /// The record's text, from its first byte to its line end.
     pub text: &'a str,
     /// Where the record begins and its fields end in the piece.
     pub begin: usize,
     pub ends: &'a [u32],
-    /// For each column of the schema, its position in the file.
+    /// Position in the file of each column of the schema.
     pub positions: &'a [usize],
     /// A column that is left out.
     pub skipped: Option<usize>,

@@ -25,7 +25,7 @@ pub(super) struct CrossCoreTransfer {
 }
 
 impl CrossCoreTransfer {
-    /// For the threads of `pool` that are in use when tensors are placed.
+    /// Serves the threads of `pool` that are in use when tensors are placed.
     pub fn new(pool: Rc<Pool>) -> CrossCoreTransfer {
         CrossCoreTransfer { pool }
     }

@@ -55,7 +55,7 @@ thread_local! {
 }
 
 impl MachineCode {
-    /// For the architecture of the opening's target.
+    /// Compiles for the architecture of the opening's target.
     ///
     /// # Errors
     /// Fails if NVRTC is not installed, the target has no architecture that is known here, or the folder of kept

@@ -163,7 +163,7 @@ fn end(error: &CudaError) -> ! {
 pub(super) struct EventMarks {
     runtime: Runtime,
     gate: Gate,
-    /// From the first mark until the times are taken.
+    /// The closed gate, from the first mark until the times are taken.
     closed: Option<Closed>,
     /// Events made so far; they are used again in the next run.
     events: Vec<Event>,

@@ -20,9 +20,9 @@ use super::operator::{Axis, Layout, Offload};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum Quantisation {
-    /// With scales chosen by calibration.
+    /// Values are scaled by scales that calibration chose.
     Calibrated(Scales),
-    /// By the model's own scales; sums are shifted to the right by `shift` bits.
+    /// Values have the model's own scales; sums are shifted to the right by `shift` bits.
     Own { own_scales: OwnScales, shift: i16 },
 }
 
@@ -52,9 +52,9 @@ pub(super) type SharedScales = Arc<Mutex<Option<Quantisation>>>;
 /// How the convolution is computed.
 #[derive(Debug, Clone)]
 pub(super) enum By {
-    /// In plain loops.
+    /// The operator is computed in plain loops.
     PlainLoops,
-    /// By VTA's instructions.
+    /// The operator is computed by VTA's instructions.
     Instructions(Arc<Program>),
 }
 

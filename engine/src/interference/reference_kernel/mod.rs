@@ -65,7 +65,7 @@ pub(crate) struct ReferenceKernel {
 }
 
 impl ReferenceKernel {
-    /// For up to `threads` threads; the first `cores` of them have a core each.
+    /// Measures on up to `threads` threads; the first `cores` of them have a core each.
     pub fn new(threads: usize, cores: usize) -> ReferenceKernel {
         ReferenceKernel::after(threads, cores, Kept::of_installation())
     }

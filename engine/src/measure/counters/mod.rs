@@ -254,9 +254,9 @@ pub struct CounterFact {
 /// Where the calls run that a source counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// On threads of this machine.
+    /// The calls run on threads of this machine.
     Host,
-    /// On a device beside them.
+    /// The calls run on a device beside them.
     Device,
 }
 

@@ -77,7 +77,7 @@ struct Tally {
     source: Box<dyn CounterSource>,
     /// The source's reading of an empty interval, for each counter.
     of_nothing: Vec<f64>,
-    /// For each counter the sums of every call's readings, or why there are none.
+    /// Sums of every call's readings of each counter, or why there are none.
     sums: Vec<Result<Vec<f64>, String>>,
     /// The next call of the run.
     next: usize,

@@ -125,7 +125,7 @@ impl Seen {
     }
 }
 
-/// From the first call that uses a tensor to the last; nothing for one that outlives the run.
+/// The span from the first call that uses a tensor to the last. A tensor that outlives the run has none.
 struct Life {
     bytes: u64,
     first: usize,

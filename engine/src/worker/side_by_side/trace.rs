@@ -138,7 +138,7 @@ impl Traced {
         Ok(Traced { calls, results })
     }
 
-    /// For each call, the calls whose results it reads.
+    /// Lists the calls whose results each call reads.
     pub fn inputs(&self) -> Vec<Vec<usize>> {
         self.calls.iter().map(|call| call.inputs.clone()).collect()
     }

@@ -102,7 +102,7 @@ impl Agreement {
         )
     }
 
-    /// As a comparison. If the cosine is too small, all elements count as wrong.
+    /// The agreement as a comparison. If the cosine is too small, all elements count as wrong.
     pub(super) fn comparison(&self) -> Comparison {
         // A cosine that is NaN is wrong too.
         let is_wrong = self.least_cosine.is_nan() || self.least_cosine < LEAST_COSINE;

@@ -121,7 +121,7 @@ impl Registry {
     /// Reads the registry.
     ///
     /// # Errors
-    /// [`ImportError::MissingFile`] or [`ImportError::BadRegistry`] with the line where parsing failed.
+    /// Fails with [`ImportError::MissingFile`], or with [`ImportError::BadRegistry`] and the line where parsing failed.
     pub fn load(path: &Path) -> Result<Self, ImportError> {
         let text = files::read_text(path)?;
         Self::parse(&text, path)
@@ -130,7 +130,7 @@ impl Registry {
     /// Parses a registry's text; `path` is for messages and for finding the models' files.
     ///
     /// # Errors
-    /// [`ImportError::BadRegistry`].
+    /// Fails with [`ImportError::BadRegistry`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ImportError> {
         let bad = |reason: String| ImportError::BadRegistry {
             path: path.to_path_buf(),
@@ -167,7 +167,7 @@ impl Registry {
     /// The model of a name or alias; case and separators do not matter.
     ///
     /// # Errors
-    /// [`ImportError::UnknownModel`] with the nearest names.
+    /// Fails with [`ImportError::UnknownModel`], which names the nearest names.
     pub fn find(&self, name: &str) -> Result<&Model, ImportError> {
         let wanted = simplify(name);
         let found = self

@@ -198,7 +198,7 @@ impl SimpleSpec {
     /// Sets what `--batchsize` means for this operator.
     ///
     /// # Errors
-    /// [`ImportError::BadShape`] when it has no batch, or for a batch of zero.
+    /// Fails with [`ImportError::BadShape`] if it has no batch, or for a batch of zero.
     pub fn set_batch(&mut self, batch: u64) -> Result<(), ImportError> {
         let bad = |message: String| ImportError::BadShape { message };
         let operator = self.operator();

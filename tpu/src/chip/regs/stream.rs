@@ -20,11 +20,11 @@ pub struct Decoded {
 /// Why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeStop {
-    /// At an end mark, or after a system command at the end of the block.
+    /// The stream ended at an end mark, or after a system command at the end of the block.
     End,
-    /// At the end of the block, after a command that ends no chain.
+    /// The stream ended with the block, after a command that ends no chain.
     Open,
-    /// At a command that is not in the chip's table; byte offset in the file, and its first bytes.
+    /// The stream has a command that is not in the chip's table; byte offset in the file, and its first bytes.
     Unknown {
         /// Byte offset in the file.
         offset: u64,

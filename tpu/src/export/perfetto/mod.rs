@@ -127,7 +127,7 @@ impl Shared {
 /// The parts of a core that last longer than a command.
 #[derive(Default)]
 struct Spans {
-    /// From a layer's first command to its last, nanoseconds of the trace.
+    /// Span of each layer, from its first command to its last, nanoseconds of the trace.
     layers: BTreeMap<u32, (i64, i64)>,
     launches: Vec<Launch>,
 }

@@ -55,7 +55,7 @@ pub(super) struct Axis {
 /// schedules are equal knobs.
 ///
 /// # Errors
-/// Why the combination is impossible or not worth compiling.
+/// Fails if the combination is impossible or not worth compiling, and says why.
 pub(super) fn combine(
     base: &Knobs,
     shape: &Shape,

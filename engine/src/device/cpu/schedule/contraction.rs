@@ -367,7 +367,7 @@ impl Nest<'_> {
         self.s.reorder(&all.collect::<Vec<_>>())
     }
 
-    /// Before the initialisation is split from the update, so that it inherits both.
+    /// Unrolls and vectorises before the initialisation is split from the update, so that it inherits both.
     fn unroll_and_vectorize(&self, levels: &Levels) -> Result<()> {
         let s = self.s;
         // A vector of one lane is a scalar to TVM.

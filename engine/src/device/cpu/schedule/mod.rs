@@ -98,7 +98,7 @@ impl Knobs {
 /// A way to schedule an operator by its structure alone.
 type Suggestion = fn(&Schedule, VectorUnit) -> Result<Knobs>;
 
-/// From the most to the least specific.
+/// Templates, from the most to the least specific.
 const SUGGESTIONS: [Suggestion; 7] = [
     |s, unit| partial::suggested(s, unit).map(Knobs::Partial),
     |s, unit| rows::suggested(s, unit).map(Knobs::Rows),
@@ -189,7 +189,7 @@ impl Templates for CpuTemplates {
 /// The schedule of a space with these settings.
 ///
 /// # Errors
-/// Why the combination is impossible or not worth compiling.
+/// Fails if the combination is impossible or not worth compiling, and says why.
 pub(super) fn combine(
     space: &Space,
     settings: &[(&Dimension, &FactorValue)],

@@ -56,9 +56,9 @@ pub struct FragmentKnobs {
     pub vector: i64,
     /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
-    /// As [`TileKnobs::stages`].
+    /// The same as [`TileKnobs::stages`].
     pub stages: i64,
-    /// As [`TileKnobs::split`].
+    /// The same as [`TileKnobs::split`].
     #[serde(default = "whole")]
     pub split: i64,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// For this machine's GPU where the target's dictionary is for it, else as [`Limits::of`].
+    /// The limits of this machine's GPU where the target's dictionary is for it, else those of [`Limits::of`].
     pub fn of_machine(dictionary: &Value) -> Limits {
         let limits = Limits::of(dictionary);
         match driver::driver() {

@@ -63,7 +63,7 @@ impl Knobs {
 /// A way to schedule an operator by its structure alone.
 type Suggestion = fn(&Schedule, &Limits) -> Result<Knobs>;
 
-/// From the most to the least specific.
+/// Templates, from the most to the least specific.
 const SUGGESTIONS: [Suggestion; 6] = [
     |s, limits| tensor_core::suggested(s, limits).map(Knobs::TensorCore),
     |s, limits| contraction::suggested(s, limits).map(Knobs::Contraction),
@@ -114,7 +114,7 @@ impl Templates for CudaTemplates {
 /// The schedule of a space with these settings.
 ///
 /// # Errors
-/// Why the combination is impossible or not worth compiling.
+/// Fails if the combination is impossible or not worth compiling, and says why.
 pub(super) fn combine(
     space: &Space,
     settings: &[(&Dimension, &FactorValue)],

@@ -163,7 +163,7 @@ fn numbers(name: &'static str, values: impl IntoIterator<Item = i64>, base: i64)
 /// The schedule `base` with these settings.
 ///
 /// # Errors
-/// Why the combination is impossible.
+/// Fails if the combination is impossible, and says why.
 pub(super) fn combine(
     base: &Knobs,
     shape: Shape,
