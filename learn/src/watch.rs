@@ -5,7 +5,7 @@ pub trait Watch: Sync {
     /// A phase of this many steps begins.
     fn begin(&self, phase: &str, steps: usize);
 
-    /// One of them has ended.
+    /// One step of the phase has ended.
     fn step(&self);
 }
 

@@ -101,7 +101,7 @@ pub enum MergeError {
     OtherPlan {
         /// The first shard.
         first: PathBuf,
-        /// One of another plan.
+        /// A shard of another plan.
         other: PathBuf,
         /// The settings that differ, as far as they are known.
         keys: Vec<String>,
@@ -114,19 +114,19 @@ pub enum MergeError {
     OtherCut {
         /// The first shard.
         first: PathBuf,
-        /// Its part.
+        /// The part of the plan in the first shard.
         first_shard: Shard,
-        /// One of another cut.
+        /// A shard of another cut.
         other: PathBuf,
-        /// Its part.
+        /// The part of the plan in the other shard.
         other_shard: Shard,
     },
     /// A shard twice.
     #[error("{} and {} are both shard {shard}; leave one out", first.display(), second.display())]
     ShardTwice {
-        /// One.
+        /// Folder of one of the two.
         first: PathBuf,
-        /// The other.
+        /// Folder of the other.
         second: PathBuf,
         /// The part.
         shard: Shard,
@@ -167,9 +167,9 @@ pub enum MergeError {
     /// One point in two shards.
     #[error("{} and {} overlap: both have the point {point_id} ({operator}); run one of them again", first.display(), second.display())]
     Overlap {
-        /// One shard.
+        /// Folder of one shard.
         first: PathBuf,
-        /// The other.
+        /// Folder of the other shard.
         second: PathBuf,
         /// The point.
         point_id: String,

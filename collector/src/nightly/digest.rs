@@ -72,11 +72,11 @@ pub struct Findings {
 pub struct Reason {
     /// How these points ended.
     pub status: Status,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Number of these points.
     pub points: u64,
-    /// One of them.
+    /// `row_id` of one such point.
     pub example: String,
 }
 

@@ -25,7 +25,7 @@ pub struct Advice {
     pub help: &'static str,
     /// Time in a run that this could save at most, nanoseconds.
     pub saves_at_most_ns: f64,
-    /// That time as a share of the run's time.
+    /// The same as a share of the run's time.
     pub saves_at_most_share: f64,
 }
 

@@ -48,7 +48,7 @@ pub(crate) enum Glance {
     Lacking,
     /// A floating-point number, which may be NaN.
     Float(f64),
-    /// There, or allowed to be missing.
+    /// A value that is there, or allowed to be missing.
     There,
 }
 

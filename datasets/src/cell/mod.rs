@@ -28,7 +28,7 @@ pub enum ColumnType {
     Float,
     /// Any non-empty text.
     Text,
-    /// One of these words.
+    /// Exactly one of these words.
     Word(&'static [&'static str]),
     /// JSON, as text.
     Json,
@@ -67,7 +67,7 @@ pub enum Storage {
 /// The neutral form of one value of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
-    /// Not known, or not applicable.
+    /// The value is unknown, or the column does not apply.
     Missing,
     /// A value of an integer column.
     Integer(u64),

@@ -25,7 +25,7 @@ pub enum Purpose {
     /// Kernels are run, checked and timed.
     #[default]
     Measure,
-    /// They are compiled and described; the device need not be there.
+    /// Kernels are compiled and described; the device need not be there.
     Compile,
 }
 

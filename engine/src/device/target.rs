@@ -49,9 +49,9 @@ pub struct TargetOption {
 /// Number of values that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionArity {
-    /// One.
+    /// The option takes one value.
     One,
-    /// Several.
+    /// The option takes several values.
     List,
 }
 

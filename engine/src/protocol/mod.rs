@@ -186,7 +186,7 @@ pub enum QuietMoment {
     Ignored,
     /// The worker waits for a quiet moment, and measures even if none comes.
     Preferred,
-    /// There is a result already, under interference. The worker waits for a quiet moment, and refuses if none comes.
+    /// The point has a result already, under interference. The worker waits for a quiet moment, and refuses if none comes.
     Required,
 }
 

@@ -210,7 +210,7 @@ impl Bases {
         [rounds * pieces.work, steps]
     }
 
-    /// One of them, with `units` cores or multiprocessors where the machine states none; 0 for a base that the point
+    /// One estimate, with `units` cores or multiprocessors where the machine states none; 0 for a base that the point
     /// alone does not determine.
     pub fn get(&self, base: Base, units: Option<f64>) -> f64 {
         let [serial, steps] = self.schedule(units);

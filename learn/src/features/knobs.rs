@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for Entries {
 }
 
 impl Default for Knobs {
-    /// None.
+    /// A schedule without knobs.
     fn default() -> Self {
         Self::Named(Vec::new())
     }

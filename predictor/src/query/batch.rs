@@ -24,7 +24,7 @@ pub enum Reply {
         /// The lines.
         lines: Vec<Line>,
     },
-    /// There is none.
+    /// The query cannot be answered.
     Refused {
         /// The fault of the query.
         error: String,

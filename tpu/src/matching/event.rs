@@ -13,7 +13,7 @@ use crate::matching::order::Record;
 /// The command of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Not known.
+    /// The command is not known.
     None,
     /// A node's word, and its details' number in the core's pool or [`crate::input::nodes::NONE`].
     Node {
@@ -29,20 +29,20 @@ pub enum Link {
 /// The kind of a record without a command, guessed by its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncGuess {
-    /// Work.
+    /// The record is of work.
     None,
-    /// A short sync command.
+    /// The record is of a short sync command.
     Send,
-    /// A waiting sync command.
+    /// The record is of a waiting sync command.
     Wait,
 }
 
 /// How certain the assignment of a command to a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
-    /// Ids say so.
+    /// Ids identify the command.
     Matched,
-    /// One of several possible ones.
+    /// The command is one of several possible ones.
     Guessed,
     /// No command fits.
     Unmatched,

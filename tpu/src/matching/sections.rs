@@ -144,7 +144,7 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
 pub enum Fit {
     /// Sections of equal length are accepted, and no others.
     Equal,
-    /// Also sections that lost records or commands.
+    /// Sections that lost records or commands are accepted too.
     Partial,
 }
 

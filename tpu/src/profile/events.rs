@@ -25,7 +25,7 @@ const CHUNK: usize = 1 << 16;
 /// Events in the order of their records.
 pub struct EventList {
     store: Store,
-    /// Those that are left: some at both ends may have been taken off.
+    /// Events that are left: some at both ends may have been taken off.
     kept: Range<usize>,
     earliest_ns: Option<i64>,
 }

@@ -73,7 +73,7 @@ impl Buffer {
 }
 
 impl Integers {
-    /// This many integers.
+    /// Makes a buffer of `elements` integers.
     ///
     /// # Errors
     /// Fails if TVM cannot be loaded, or refuses the extent.

@@ -48,7 +48,7 @@ impl Stage {
     /// All stages, in the order of the pipeline.
     pub const ALL: [Stage; 3] = [Stage::Load, Stage::Compute, Stage::Store];
 
-    /// Its word.
+    /// The stage's name in listings.
     pub const fn word(self) -> &'static str {
         match self {
             Stage::Load => "load",
@@ -82,7 +82,7 @@ pub enum MemoryType {
 impl MemoryType {
     pub(crate) const ALL: [MemoryType; 5] = [Self::Uop, Self::Wgt, Self::Inp, Self::Acc, Self::Out];
 
-    /// Its word.
+    /// The name of the memory in listings.
     pub const fn word(self) -> &'static str {
         ["UOP", "WGT", "INP", "ACC", "OUT"][self as usize]
     }
@@ -197,7 +197,7 @@ pub enum AluOp {
 impl AluOp {
     pub(crate) const ALL: [AluOp; 5] = [Self::Min, Self::Max, Self::Add, Self::Shr, Self::Mul];
 
-    /// Its word.
+    /// The name of the operation in listings.
     pub const fn word(self) -> &'static str {
         ["MIN", "MAX", "ADD", "SHR", "MUL"][self as usize]
     }

@@ -59,7 +59,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Its word.
+    /// The limit's name in listings.
     pub const fn word(self) -> &'static str {
         match self {
             Limit::Load => "load",

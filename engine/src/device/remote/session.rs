@@ -33,7 +33,7 @@ pub(super) struct RemoteSession {
     timer: RemoteTimer,
     reference: Reference,
     flusher: FlushedThere,
-    /// None on an accelerator.
+    /// How outputs are compared there; `None` on an accelerator.
     equality: Option<Rc<Equality>>,
     /// Number of threads that the server has been set to, which takes several messages.
     threads: Cell<Option<u32>>,

@@ -21,7 +21,7 @@ pub(super) struct Traced {
 /// A call of an operator.
 pub(super) struct TracedCall {
     pub symbol: String,
-    /// None where the virtual machine makes a view and calls nothing.
+    /// The kernel that is called; `None` where the virtual machine makes a view.
     pub kernel: Option<Kernel>,
     /// Numbers of the calls whose results it reads, ascending.
     pub inputs: Vec<usize>,

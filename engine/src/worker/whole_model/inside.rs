@@ -46,7 +46,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// None yet.
+    /// A record without calls.
     pub fn new(marks: Box<dyn Marks>) -> Calls {
         Calls {
             marks,

@@ -86,9 +86,9 @@ fn falls(details: &[Detail]) -> u64 {
 /// Evidence of ids about the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Not known: several details have the same id.
+    /// The order is unknown, because several details have the same id.
     Unknown,
-    /// Each has its own.
+    /// Each detail has an id of its own.
     Counted,
 }
 

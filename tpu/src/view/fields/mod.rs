@@ -17,9 +17,9 @@ use crate::view::{Detail, View, percent};
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Whole.
+    /// An integer.
     Int(i128),
-    /// Not whole; printed with a decimal point always.
+    /// A float, which is always printed with a decimal point.
     Float(f64),
     /// Text.
     Text(Cow<'static, str>),

@@ -26,7 +26,7 @@ pub(crate) struct Cubin {
 #[derive(Debug)]
 pub(crate) struct Nvrtc {
     toolkit: Toolkit,
-    /// This program; it is run with `worker cuda` and the toolkit's folder.
+    /// Path of this program, which is run with `worker cuda` and the toolkit's folder.
     program: PathBuf,
     limit: Duration,
     idle: Mutex<Vec<Compiler>>,
