@@ -43,7 +43,7 @@ pub enum RunVerdict {
     Running,
     /// Its manifest cannot be read.
     Damaged {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -18,7 +18,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, 0 if it is not about one.
         line: u64,
-        /// Why.
+        /// The reason.
         detail: String,
     },
     /// XGBoost's library was not found.
@@ -37,7 +37,7 @@ pub enum Error {
     LibraryUnfit {
         /// The library.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         detail: String,
     },
     /// XGBoost refused a call.
@@ -63,7 +63,7 @@ pub enum Error {
     Fit {
         /// The model.
         model: &'static str,
-        /// Why.
+        /// The reason.
         detail: String,
     },
     /// No row can be used for training.
@@ -105,7 +105,7 @@ pub enum Error {
     /// The rows are of several machines, and the user did not choose one.
     #[error("the rows are of {} machines ({}): times of unlike machines do not mix unawares; choose one with --machine NAME, or say --mixed-machines", machines.len(), machines.join(", "))]
     MixedMachines {
-        /// Names.
+        /// Names of the machines.
         machines: Vec<String>,
     },
     /// No row is of this machine.

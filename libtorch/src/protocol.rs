@@ -106,14 +106,14 @@ pub enum Answer {
     },
     /// It has run; the time of each run.
     Ran {
-        /// Nanoseconds.
+        /// Times of the runs, nanoseconds.
         ns: Vec<u64>,
     },
     /// The cycle was recorded.
     Recorded(Cycle),
     /// Times without and with the profiler.
     Pairs {
-        /// Nanoseconds.
+        /// Pairs of times without and with the profiler, nanoseconds.
         pairs: Vec<(f64, f64)>,
     },
     /// The request cannot be done.

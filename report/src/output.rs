@@ -25,7 +25,7 @@ pub enum Verbosity {
     Quiet,
     /// Progress and warnings.
     Normal,
-    /// Everything.
+    /// Errors, progress, warnings and details.
     Verbose,
 }
 

@@ -123,7 +123,7 @@ pub enum Fate {
 /// One record that is not plainly matched.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecordNote {
-    /// Whose.
+    /// The stream that it belongs to.
     pub stream: Stream,
     /// Its outcome.
     pub fate: Fate,
@@ -140,7 +140,7 @@ pub struct RecordNote {
 /// Counts of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamCounts {
-    /// Whose.
+    /// The stream that it belongs to.
     pub stream: Stream,
     /// Records that `global.profile` says were written.
     pub expected: Option<u64>,

@@ -70,7 +70,7 @@ pub enum Invalid {
     /// A field of an instruction is too narrow.
     #[error("{what} of {value} does not fit an instruction")]
     Field {
-        /// Which.
+        /// The field.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -106,7 +106,7 @@ pub enum StreamError {
     Illegal {
         /// Index of the instruction.
         at: usize,
-        /// Why.
+        /// The reason.
         what: String,
     },
     /// No stage can continue.

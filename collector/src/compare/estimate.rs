@@ -49,9 +49,9 @@ pub(super) struct Timing {
 /// Standard errors of a logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
-    /// Downwards.
+    /// Standard error downwards.
     pub below: f64,
-    /// Upwards.
+    /// Standard error upwards.
     pub above: f64,
 }
 

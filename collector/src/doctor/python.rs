@@ -57,7 +57,7 @@ pub enum PythonFacts {
     NotFound {
         /// The program that was tried.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

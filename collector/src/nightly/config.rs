@@ -35,7 +35,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not TOML, or has unknown keys or values of the wrong type.

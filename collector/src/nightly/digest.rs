@@ -37,11 +37,11 @@ pub struct Models {
 /// Slowdowns of the reference kernel over a run, by point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Drift {
-    /// Median.
+    /// Median of the slowdowns.
     pub median: f64,
-    /// 95th percentile.
+    /// 95th percentile of the slowdowns.
     pub p95: f64,
-    /// Largest.
+    /// Largest slowdown.
     pub max: f64,
     /// Points beyond [`SLOWDOWN_BOUND`](opdata::contract::interference::SLOWDOWN_BOUND).
     pub disturbed: u64,

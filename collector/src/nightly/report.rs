@@ -55,7 +55,7 @@ pub struct NightlyReport {
 /// Jobs that were not compared with an earlier nightly run, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotCompared {
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Their names for people.
     pub jobs: Vec<String>,
@@ -118,14 +118,14 @@ pub enum JobOutcome {
     Interrupted,
     /// The job was not started.
     NotBegun {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The job could not do its work.
     Failed {
         /// Its exit code, if it had one.
         exit_code: Option<i32>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -17,7 +17,7 @@ use crate::run::{PointFacts, Preparation, RunFacts, Session, manifest};
 pub struct Listed {
     /// Their folder.
     pub folder: PathBuf,
-    /// Rows.
+    /// Number of points, one row each.
     pub points: u64,
     /// Number of operators in them.
     pub operators: u64,

@@ -54,7 +54,7 @@ pub struct Entry {
     pub tool: Option<String>,
     /// Version of TVM.
     pub tvm: Option<String>,
-    /// When.
+    /// Time of the measurement.
     pub measured_at: Option<String>,
 }
 

@@ -38,7 +38,7 @@ pub enum StoreError {
     Open {
         /// The file, or the server's URL.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The file is damaged, or is no store.

@@ -80,7 +80,7 @@ pub(super) fn fastest_named() -> String {
     ranked(own, "where place = 1 order by model, operator, threads")
 }
 
-/// Everything.
+/// The statement that selects all entries.
 pub(super) fn all() -> String {
     format!(
         "select {COLUMNS} from schedules order by workload, target, machine, threads, cache, time_ns"

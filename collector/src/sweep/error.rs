@@ -25,7 +25,7 @@ pub enum SweepError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The file has a value that is not allowed.

@@ -18,7 +18,7 @@ pub enum StoreError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not a valid calibration.
@@ -50,7 +50,7 @@ pub enum StoreError {
     NoFolder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file cannot be written.

@@ -60,11 +60,11 @@ pub enum Act {
     },
     /// Builds a program with this hash: the second kernel of an operator with the same one is a duplicate.
     Program(u64),
-    /// Says that it cannot.
+    /// Refuses, with this status and reason.
     Refuse(Status, String),
     /// Computes something wrong.
     Miscompute,
-    /// Ends.
+    /// Ends without an answer.
     Crash,
     /// Never answers.
     Hang,

@@ -214,11 +214,11 @@ impl Argument {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentRole {
-    /// Computed by another operator, or fed.
+    /// The argument is computed by another operator, or fed.
     Input,
-    /// A parameter of the model in every call.
+    /// The argument is a parameter of the model in every call.
     Weight,
-    /// Written.
+    /// The operator writes the argument.
     Output,
 }
 
@@ -269,9 +269,9 @@ pub struct Axis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisKind {
-    /// Independent.
+    /// The points are independent.
     Spatial,
-    /// Combined into one result.
+    /// The points are combined into one result.
     Reduction,
 }
 

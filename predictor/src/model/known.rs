@@ -25,9 +25,9 @@ struct Entry {
 /// Measured times of an operator, base-2 logarithms of ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownTimes {
-    /// Alone.
+    /// Time of the operator alone.
     pub log2_time: f64,
-    /// Inside a running model, if it was measured there.
+    /// Time inside a running model, if it was measured there.
     pub log2_in_model: Option<f64>,
     /// Ends of the confidence interval of the time alone, if its rows have one.
     pub log2_interval: Option<(f64, f64)>,

@@ -20,7 +20,7 @@ pub struct OperatorQuery {
     pub input: Vec<u64>,
     /// Shape of the output, for kinds whose output does not follow from the input; the input's shape if missing.
     pub output: Option<Vec<u64>>,
-    /// Window.
+    /// Extents of the window.
     pub kernel: Vec<u64>,
     /// Output channels, or columns of a product.
     pub channels: Option<u64>,

@@ -22,7 +22,7 @@ pub struct WhatIf {
     /// Shape of the output, for kinds whose output does not follow from the input; the input's shape if missing.
     #[serde(default)]
     pub output: Option<Vec<u64>>,
-    /// Window.
+    /// Extents of the window.
     #[serde(default)]
     pub kernel: Vec<u64>,
     /// Output channels, or columns of a product.

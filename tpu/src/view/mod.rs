@@ -99,7 +99,7 @@ impl Decoded<'_> {
 /// An event with its meaning.
 #[derive(Debug, Clone)]
 pub struct View<'a> {
-    /// Whose.
+    /// The stream that it belongs to.
     pub stream: Stream,
     /// The event.
     pub event: &'a Event,

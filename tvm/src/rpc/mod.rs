@@ -214,7 +214,7 @@ impl Session {
 pub struct Repetition {
     /// Number of consecutive calls that a sample is the mean of.
     pub number: u32,
-    /// Samples.
+    /// Number of samples.
     pub repeat: u32,
     /// Whether every argument but the first is driven out of the caches before a sample.
     pub flush: bool,

@@ -23,7 +23,7 @@ const LEAST: usize = 16;
 pub(super) const DRAFTS: usize = 1000;
 /// Share of a batch that is drawn at random (AutoTVM: 0.05).
 const RANDOM_SHARE: f64 = 0.1;
-/// Trees.
+/// Number of trees.
 const ROUNDS: u32 = 60;
 
 /// The model's view of a schedule.

@@ -24,7 +24,7 @@ use crate::operator_ir;
 const LEAST: usize = 16;
 /// Schedules bred for a batch: a quarter of TVM's number. Breeding 512 takes longer than measuring a batch here.
 const POPULATION: usize = 128;
-/// Trees.
+/// Number of trees.
 const ROUNDS: u32 = 60;
 
 /// The function that is searched.

@@ -23,7 +23,7 @@ pub enum CounterRequest {
     None,
     /// The counters available here, from the sources that cost almost nothing.
     Auto,
-    /// These.
+    /// The listed counters are requested.
     Listed(Vec<CounterItem>),
 }
 
@@ -40,9 +40,9 @@ pub struct CounterItem {
 /// The requested events of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// Its usual ones, as far as they count here.
+    /// The source's default events, as far as they count here.
     Usual,
-    /// These.
+    /// The listed events.
     Listed(Vec<String>),
 }
 

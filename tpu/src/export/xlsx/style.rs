@@ -4,13 +4,13 @@ use rust_xlsxwriter::{Format, FormatAlign, Worksheet, XlsxError};
 
 /// Formats of cells.
 pub(super) struct Style {
-    /// Headers.
+    /// Format of headers.
     pub bold: Format,
     /// Whole numbers.
     pub whole: Format,
     /// Numbers with three digits after the point.
     pub fixed: Format,
-    /// Shares.
+    /// Format of shares.
     pub percent: Format,
     /// Long texts.
     pub text: Format,
