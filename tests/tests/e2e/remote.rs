@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,12 +25,19 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// A process that ends with the test.
+/// A process that ends with the test, together with the processes that it started, as TVM's tracker and server do.
 struct Process(Child);
+
+impl Process {
+    fn start(mut command: Command) -> Process {
+        Process(command.process_group(0).spawn().unwrap())
+    }
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // SAFETY: no memory is involved. The child leads its group and was not waited for, so the number is still its own.
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
         let _ = self.0.wait();
     }
 }
@@ -45,7 +53,7 @@ fn tracker(port: u16) -> Process {
         &(port + 1).to_string(),
     ]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let process = Process(command.spawn().unwrap());
+    let process = Process::start(command);
     let start = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(start.elapsed() < PATIENCE, "the tracker does not start");
@@ -83,7 +91,7 @@ fn stock_server_around(
     ]);
     command.args(["--tracker", &format!("127.0.0.1:{tracker}")]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    Process(around(command).spawn().unwrap())
+    Process::start(around(command))
 }
 
 /// `serve-device`, and where it listens.
@@ -102,10 +110,10 @@ impl Own {
     fn start_around(bench: &Bench, args: &[&str], around: impl FnOnce(Command) -> Command) -> Own {
         let mut command = around(bench.command([&["serve-device"], args].concat()));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut process = Process::start(command);
         let mut own = Own {
-            log: BufReader::new(child.stderr.take().unwrap()),
-            process: Process(child),
+            log: BufReader::new(process.0.stderr.take().unwrap()),
+            process,
             address: String::new(),
         };
         let said = own.wait_for(" at 127.0.0.1:");
