@@ -4,14 +4,13 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::Outcome;
+use crate::{Group, Outcome};
 
 /// Longest time that a test waits for something to happen.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -107,14 +106,10 @@ impl Bench {
     /// When the program does not start.
     #[must_use]
     pub fn start_command(mut command: Command) -> Started {
-        // A process group of its own, so that its workers can be found after its death.
-        command
-            .process_group(0)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("opcollect starts");
-        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        Started { child, stderr }
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut group = Group::start(command);
+        let stderr = BufReader::new(group.0.stderr.take().expect("a pipe"));
+        Started { group, stderr }
     }
 }
 
@@ -127,7 +122,8 @@ impl Default for Bench {
 /// A main job under way.
 #[derive(Debug)]
 pub struct Started {
-    child: Child,
+    /// The program with its workers.
+    pub group: Group,
     stderr: BufReader<std::process::ChildStderr>,
 }
 
@@ -152,18 +148,6 @@ impl Started {
         lines
     }
 
-    /// Sends a signal to the main process alone, as `kill` does.
-    pub fn signal(&self, signal: i32) {
-        // SAFETY: no memory is involved, and the child has not been waited for, so its id is still its own.
-        unsafe { libc::kill(self.group(), signal) };
-    }
-
-    /// Sends a signal to the main process and its workers, as a terminal does for Ctrl-C.
-    pub fn signal_group(&self, signal: i32) {
-        // SAFETY: as for `signal`; the group was made for this child.
-        unsafe { libc::kill(-self.group(), signal) };
-    }
-
     /// Waits until the program and its workers have ended. Returns the exit code and the rest of the output.
     ///
     /// # Panics
@@ -171,15 +155,14 @@ impl Started {
     pub fn end(&mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         let status = loop {
-            if let Some(status) = self.child.try_wait().expect("its exit status") {
+            if let Some(status) = self.group.0.try_wait().expect("its exit status") {
                 break status;
             }
             assert!(start.elapsed() < PATIENCE, "it does not end");
             std::thread::sleep(Duration::from_millis(20));
         };
         // Workers hold the other end of the pipe, so reading comes after their end.
-        // SAFETY: signal 0 only asks whether the group has members; the id is not used again so soon.
-        while unsafe { libc::kill(-self.group(), 0) } == 0 {
+        while self.group.has_members() {
             assert!(start.elapsed() < PATIENCE, "workers outlive their run");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -188,20 +171,6 @@ impl Started {
             .read_to_string(&mut rest)
             .expect("text on stderr");
         (status.code(), rest)
-    }
-
-    fn group(&self) -> i32 {
-        self.child.id().cast_signed()
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // A failed test must not leave a run behind that disturbs the next.
-        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            self.signal_group(libc::SIGKILL);
-            let _ = self.child.wait();
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod bench;
 mod browser;
+mod group;
 pub mod installed;
 mod onnx;
 mod outcome;
@@ -15,6 +16,7 @@ mod stand_in;
 
 pub use bench::{Bench, Started, opcollect};
 pub use browser::Browser;
+pub use group::Group;
 pub use onnx::{Node, Tensor, model, relu};
 pub use optestkit::skip;
 pub use outcome::Outcome;

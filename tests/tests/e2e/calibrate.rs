@@ -167,7 +167,7 @@ fn ctrl_c_leaves_nothing_behind() {
     command.env("OPBENCH_HOME", installation.home.path());
     let mut started = Bench::start_command(command);
     started.wait_for_lines("calibrating", 1);
-    started.signal(libc::SIGINT);
+    started.group.signal(libc::SIGINT);
     let (code, rest) = started.end();
     assert_eq!(code, Some(INTERRUPTED), "{rest}");
     assert!(rest.contains("nothing was written"), "{rest}");

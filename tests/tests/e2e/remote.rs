@@ -1,14 +1,13 @@
 //! Other machines over TVM's RPC: a stock tracker and stock servers beside `serve-device`, a stock client, lost servers, and
 //! peers that mean ill. All of them are processes of this machine on loopback.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Bench, StandInGpu, installed, relu};
+use e2e::{Bench, Group, StandInGpu, Started, installed, relu};
 use opdata::{CacheState, Status, read_rows};
 use serde_json::Value;
 
@@ -25,25 +24,8 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// A process that ends with the test, together with the processes that it started, as TVM's tracker and server do.
-struct Process(Child);
-
-impl Process {
-    fn start(mut command: Command) -> Process {
-        Process(command.process_group(0).spawn().unwrap())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // SAFETY: no memory is involved. The child leads its group and was not waited for, so the number is still its own.
-        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
-        let _ = self.0.wait();
-    }
-}
-
 /// TVM's own tracker.
-fn tracker(port: u16) -> Process {
+fn tracker(port: u16) -> Group {
     let mut command = Command::new(python());
     command.args(["-m", "tvm.exec.rpc_tracker", "--host", "127.0.0.1"]);
     command.args([
@@ -53,7 +35,7 @@ fn tracker(port: u16) -> Process {
         &(port + 1).to_string(),
     ]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let process = Process::start(command);
+    let process = Group::start(command);
     let start = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(start.elapsed() < PATIENCE, "the tracker does not start");
@@ -63,16 +45,12 @@ fn tracker(port: u16) -> Process {
 }
 
 /// TVM's own server.
-fn stock_server(tracker: u16, key: &str) -> Process {
+fn stock_server(tracker: u16, key: &str) -> Group {
     stock_server_around(tracker, key, |command| command)
 }
 
 /// The same with its command changed.
-fn stock_server_around(
-    tracker: u16,
-    key: &str,
-    around: impl FnOnce(Command) -> Command,
-) -> Process {
+fn stock_server_around(tracker: u16, key: &str, around: impl FnOnce(Command) -> Command) -> Group {
     let port = free_port();
     let mut command = Command::new(python());
     command.args([
@@ -91,14 +69,13 @@ fn stock_server_around(
     ]);
     command.args(["--tracker", &format!("127.0.0.1:{tracker}")]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    Process::start(around(command))
+    Group::start(around(command))
 }
 
 /// `serve-device`, and where it listens.
 struct Own {
-    process: Process,
+    started: Started,
     address: String,
-    log: BufReader<std::process::ChildStderr>,
 }
 
 impl Own {
@@ -108,31 +85,19 @@ impl Own {
 
     /// The same with its command changed.
     fn start_around(bench: &Bench, args: &[&str], around: impl FnOnce(Command) -> Command) -> Own {
-        let mut command = around(bench.command([&["serve-device"], args].concat()));
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process = Process::start(command);
+        let command = around(bench.command([&["serve-device"], args].concat()));
         let mut own = Own {
-            log: BufReader::new(process.0.stderr.take().unwrap()),
-            process,
+            started: Bench::start_command(command),
             address: String::new(),
         };
         let said = own.wait_for(" at 127.0.0.1:");
-        own.address = said.rsplit(' ').next().unwrap().trim().to_owned();
+        own.address = said.rsplit(' ').next().unwrap().to_owned();
         own
     }
 
     /// The next line of its log that holds this.
     fn wait_for(&mut self, text: &str) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(
-                self.log.read_line(&mut line).unwrap() > 0,
-                "it ended before it said {text:?}"
-            );
-            if line.contains(text) {
-                return line;
-            }
-        }
+        self.started.wait_for_lines(text, 1).pop().unwrap()
     }
 
     fn port(&self) -> String {
@@ -508,7 +473,7 @@ fn a_server_outlives_clients_that_mean_ill() {
         rows.iter().all(asked),
         "counts of the server, or why there are none"
     );
-    assert!(own.process.0.try_wait().unwrap().is_none());
+    assert!(own.started.group.is_running());
 }
 
 #[test]

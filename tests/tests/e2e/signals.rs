@@ -52,7 +52,7 @@ fn under_way(bench: &Bench) -> (Started, Vec<String>) {
 fn ctrl_c_keeps_all_rows_and_closes_the_run() {
     let bench = Bench::new();
     let (mut run, lines) = under_way(&bench);
-    run.signal_group(libc::SIGINT);
+    run.group.signal_all(libc::SIGINT);
     let (code, rest) = run.end();
     assert_eq!(code, Some(INTERRUPTED), "{rest}");
     assert!(!rest.contains("panicked"), "{rest}");
@@ -70,7 +70,7 @@ fn ctrl_c_keeps_all_rows_and_closes_the_run() {
 fn a_polite_kill_is_an_interruption_too() {
     let bench = Bench::new();
     let (mut run, _) = under_way(&bench);
-    run.signal(libc::SIGTERM);
+    run.group.signal(libc::SIGTERM);
     let (code, rest) = run.end();
     assert_eq!(code, Some(INTERRUPTED), "{rest}");
     let manifest = RunManifest::load(&bench.path().join("run")).unwrap();
@@ -81,7 +81,7 @@ fn a_polite_kill_is_an_interruption_too() {
 fn a_hard_kill_loses_no_printed_row_and_leaves_no_worker() {
     let bench = Bench::new();
     let (mut run, mut lines) = under_way(&bench);
-    run.signal(libc::SIGKILL);
+    run.group.signal(libc::SIGKILL);
     let (code, rest) = run.end();
     assert_eq!(code, None);
     lines.extend(rest.lines().map(str::to_owned));

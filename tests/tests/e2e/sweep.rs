@@ -81,7 +81,7 @@ fn is_killed_again_and_again(bench: &Bench, run: &str, planned: usize) -> bool {
         } else {
             life.wait_for_lines("measure ", rows_more);
         }
-        life.signal(libc::SIGKILL);
+        life.group.signal(libc::SIGKILL);
         life.end();
     }
     let state = RunManifest::load(&folder).unwrap().state;
@@ -93,7 +93,7 @@ fn a_torn_row_is_cut_off_and_measured_again() {
     let bench = bench();
     let mut life = bench.start(&job("run", &[]));
     life.wait_for_lines("measure ", 4);
-    life.signal(libc::SIGKILL);
+    life.group.signal(libc::SIGKILL);
     life.end();
     let csv = bench.path().join("run/rows.csv");
     let text = std::fs::read(&csv).unwrap();

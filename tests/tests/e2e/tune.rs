@@ -252,7 +252,7 @@ fn a_tuning_run_that_was_killed_goes_on_and_doubles_nothing() {
     let more = ["--tuner", "ga", "--store", "none", "--out", "run"];
     let mut run = bench.start(&[&TUNE[..], &more].concat());
     run.wait_for_lines("measure", 12);
-    run.signal(9);
+    run.group.signal(9);
     run.end();
     bench.run(&["--resume", "run"]).done();
     let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
