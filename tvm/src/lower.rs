@@ -29,7 +29,7 @@ pub enum Asserts {
 /// The passes to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pipeline {
-    /// Loops stay loops, and there is one module, for a CPU.
+    /// The passes for a CPU: loops stay loops, and there is one module.
     Cpu,
     /// Loops are bound to threads, and kernels are split from the code that starts them.
     Gpu,

@@ -157,7 +157,7 @@ impl Outline {
     }
 }
 
-/// Lists the factors that each step drew that draws a tile.
+/// Lists the factors that were drawn by each step that draws a tile.
 fn drawn(schedule: &Schedule) -> Result<Vec<Vec<i64>>> {
     let trace = schedule.call("ScheduleGetTrace", &[])?;
     let decisions = field(&trace, "decisions")?;

@@ -124,7 +124,7 @@ impl<'a> Disturbances<'a> {
 /// The operators of runs, collected row by row.
 #[derive(Debug, Default)]
 pub(super) struct RunOperators {
-    /// The operators of a whole model, by run, import and threads.
+    /// Models and the samples of their operators, by run, import and threads.
     by_run: HashMap<(String, Option<String>, u64), Consists>,
 }
 

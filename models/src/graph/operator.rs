@@ -296,9 +296,9 @@ pub struct Block {
 pub enum BlockRole {
     /// The part that takes most of the operator's time.
     Anchor,
-    /// The step runs before the operator (padding, for example).
+    /// A part before the anchor (padding, for example).
     Producer,
-    /// The step runs after the operator (bias, activation).
+    /// A part after the anchor (bias, activation).
     Epilogue,
 }
 

@@ -104,7 +104,7 @@ impl PieceReader<'_> {
     /// Passes on the rows from the byte `first` on, where a record begins, in their order and in batches.
     ///
     /// # Errors
-    /// Fails with [`Stop::Odd`] if the patient reader has to read the rest, from the last row handed out.
+    /// Fails with [`Stop::Odd`] if the patient reader has to read on after the rows handed out.
     pub fn each<E: Send>(self, first: u64, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
         let total = self.file.metadata().map_err(|_| Odd)?.len();
         let mut bounds: Vec<u64> = (first..total).step_by(self.piece_bytes as usize).collect();

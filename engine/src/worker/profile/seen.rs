@@ -125,7 +125,7 @@ impl Seen {
     }
 }
 
-/// The span from the first call that uses a tensor to the last. A tensor that outlives the run has none.
+/// The span from the first call that uses a tensor to the last. A tensor that outlives the run has no last call.
 struct Life {
     bytes: u64,
     first: usize,

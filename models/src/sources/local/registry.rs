@@ -167,7 +167,7 @@ impl Registry {
     /// The model of a name or alias; case and separators do not matter.
     ///
     /// # Errors
-    /// Fails with [`ImportError::UnknownModel`], which names the nearest names.
+    /// Fails with [`ImportError::UnknownModel`], which lists the nearest names.
     pub fn find(&self, name: &str) -> Result<&Model, ImportError> {
         let wanted = simplify(name);
         let found = self
