@@ -250,7 +250,7 @@ enum End {
     Asked,
 }
 
-/// Works in a session; what was interrupted before it had a result is an error of its own.
+/// Runs `work` in a session. An interrupt before there is a result is an error of its own.
 fn until_interrupted<T>(
     view: View,
     work: impl FnOnce(&mut Session<'_>) -> anyhow::Result<T>,

@@ -150,7 +150,7 @@ pub enum PointOutcome {
     NotMeasured {
         /// Status of the point; neither [`Status::Measured`] nor [`Status::Compiled`].
         status: Status,
-        /// Why, in one line.
+        /// The reason, in one line.
         reason: String,
     },
 }
@@ -227,7 +227,7 @@ pub enum ModelOutcome {
     NotMeasured {
         /// Status of the whole model; never [`Status::Measured`].
         status: Status,
-        /// Why, in one line.
+        /// The reason, in one line.
         reason: String,
     },
 }

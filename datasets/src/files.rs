@@ -125,7 +125,7 @@ pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads the whole text of a file, of the size that [`read_bytes`] allows.
 ///
 /// # Errors
-/// As for [`read_bytes`]; or it is not UTF-8.
+/// Fails as [`read_bytes`] does, or if the text is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read_bytes(path)?).map_err(|_| {
         io::Error::new(

@@ -72,7 +72,7 @@ pub fn weighted_quantile_of_sorted(
 /// degrees of freedom, or the normal one if `freedom` is `None`.
 ///
 /// # Panics
-/// `freedom` is not above 0.
+/// Panics if `freedom` is not above 0.
 pub fn two_sided_quantile(level: f64, freedom: Option<f64>) -> f64 {
     let upper = f64::midpoint(1.0, level);
     match freedom {
@@ -85,7 +85,7 @@ pub fn two_sided_quantile(level: f64, freedom: Option<f64>) -> f64 {
 /// many degrees of freedom, or the normal one if `freedom` is `None`.
 ///
 /// # Panics
-/// `freedom` is not above 0.
+/// Panics if `freedom` is not above 0.
 pub fn two_sided_tail(t: f64, freedom: Option<f64>) -> f64 {
     match freedom {
         None => erfc(t.abs() / std::f64::consts::SQRT_2),

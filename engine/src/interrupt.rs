@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How often the user has asked to stop; clones count together.
+/// Counts how often the user has asked to stop. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicUsize>);
 

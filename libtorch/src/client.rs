@@ -42,7 +42,7 @@ pub enum ClientError {
     /// The program refused the request.
     #[error("{framework}: {message}")]
     Refused {
-        /// Whose program it is.
+        /// The framework of the program.
         framework: &'static str,
         /// Its message.
         message: String,
@@ -50,7 +50,7 @@ pub enum ClientError {
     /// The program ended before it answered.
     #[error("the program that runs {framework} ended: {how}")]
     Died {
-        /// Whose program it is.
+        /// The framework of the program.
         framework: &'static str,
         /// Its status, and the end of its output.
         how: String,
@@ -58,7 +58,7 @@ pub enum ClientError {
     /// The program exceeded its time limit.
     #[error("{framework} gave no answer in {} s; --timeout allows longer runs", .limit.as_secs_f64())]
     TimedOut {
-        /// Whose program it is.
+        /// The framework of the program.
         framework: &'static str,
         /// Its time limit.
         limit: Duration,
@@ -187,7 +187,7 @@ impl Client {
     /// Runs the model and records its operators.
     ///
     /// # Errors
-    /// As [`Client::run`]; the trace cannot be written.
+    /// Fails as [`Client::run`] does, or if the trace cannot be written.
     pub fn record(&mut self, record: RecordSpec, limit: Duration) -> Result<Cycle, ClientError> {
         match self.ask(&Order::Record(record), limit)? {
             Answer::Recorded(cycle) => Ok(cycle),
@@ -198,7 +198,7 @@ impl Client {
     /// Runs the model without and with the profiler by turns.
     ///
     /// # Errors
-    /// As [`Client::run`].
+    /// Fails as [`Client::run`] does.
     pub fn pairs(
         &mut self,
         budget: Duration,

@@ -1,7 +1,7 @@
 //! The lines of the table: calls put together, with the times that `torch.profiler` gives.
 //!
 //! Times and counts are for one run of the model (means over the recorded runs), nanoseconds. What a function of
-//! TorchScript does between two operators is in no line: it is what the sum of own times lacks of a run.
+//! TorchScript does between two operators is in no line. It is the part of a run that the sum of own times lacks.
 
 use std::collections::HashMap;
 

@@ -69,7 +69,7 @@ impl Cache {
         self.root.join(format!("{key}.log"))
     }
 
-    /// Reads the graph of a complete entry; the reason why not otherwise.
+    /// Reads the graph of a complete entry. Fails with the reason if it cannot.
     pub(crate) fn read(&self, key: &str) -> Result<Graph, String> {
         Graph::read(&self.complete(key)?.join("graph.json"))
     }

@@ -50,7 +50,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ImportError> {
     std::fs::read_to_string(path).map_err(|e| ImportError::io(path, e))
 }
 
-/// Adds a file's content to a hash without holding it in memory; the number of bytes.
+/// Adds a file's content to a hash without holding it in memory. Returns the number of bytes.
 pub(crate) fn hash(hash: &mut Sha256, path: &Path) -> Result<u64, ImportError> {
     let failed = |e| ImportError::io(path, e);
     let mut file = std::fs::File::open(path).map_err(failed)?;

@@ -67,7 +67,7 @@ impl Importer {
     ///
     /// `watch` hears how far a download has come, for models of other machines.
     ///
-    /// A damaged cache entry is imported again without a word: the result is the same.
+    /// A damaged cache entry is imported again silently, because the result is the same.
     ///
     /// # Errors
     /// Fails with any [`ImportError`]. Then nothing is left in the cache, except the log of an importer that broke.

@@ -1,4 +1,4 @@
-//! Standard output for data and standard error for talk.
+//! Standard output for data and standard error for messages.
 //!
 //! A closed pipe (`| head`) is no error; a full disk is one. Nothing here panics, unlike `print!`.
 
@@ -60,7 +60,7 @@ pub fn show<J: Display>(
 /// Writes bytes to standard output and flushes it.
 ///
 /// # Errors
-/// As for [`show`].
+/// Fails as [`show`] does.
 pub fn print(data: &[u8]) -> io::Result<()> {
     print_to(&mut io::stdout().lock(), data)
 }

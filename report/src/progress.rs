@@ -37,7 +37,7 @@ pub fn for_stderr(verbosity: Verbosity) -> Box<dyn Progress> {
     match verbosity {
         Verbosity::Quiet => Box::new(Silent),
         Verbosity::Normal if std::io::stderr().is_terminal() => Box::new(Bar::new()),
-        // The talk of a verbose run would tear a bar.
+        // The messages of a verbose run would break up a bar.
         Verbosity::Normal => Box::new(Lines::new(std::io::stderr())),
         Verbosity::Verbose => Box::new(Lines::verbose(std::io::stderr())),
     }

@@ -46,7 +46,7 @@ pub fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
 }
 
-/// A wall-clock duration in nanoseconds for talk, not data: `48 s`, `3 min 20 s`.
+/// A wall-clock duration in nanoseconds for messages, not data: `48 s`, `3 min 20 s`.
 pub fn wall(ns: u64) -> String {
     let seconds = (ns as f64 / 1e9).round() as u64;
     match seconds {

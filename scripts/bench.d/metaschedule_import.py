@@ -1,4 +1,4 @@
-"""MetaSchedule's worker without the modules of foreign targets, whose import is most of what it does before its first candidate."""
+"""MetaSchedule's worker without the modules of foreign targets, whose import takes most of its time before the first candidate."""
 
 FOREIGN = ["cuda", "rocm", "hexagon", "arm_cpu", "riscv_cpu"]
 # As a sitecustomize.py, which each of its processes runs first.

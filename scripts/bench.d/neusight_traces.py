@@ -22,7 +22,7 @@ LAYERS = {
     "opt": ("model_decoder_layers_0_self_attn_layer_norm", "view_11"),
 }
 # Columns of the operators that a node runs forwards, backwards and to add up gradients, of what it takes, and of what NeuSight predicted.
-# Only products run backwards what NeuSight takes them for: it has gradients copied that are only handed on, and a layer norm's as one product.
+# NeuSight's backward operators are right for products only: it copies gradients that are only passed on, and computes a layer norm's as one product.
 WHOLE = (["FwOps", "BwOps", "AccOps"], "latency", "e2e_latency")
 FORWARD = (["FwOps"], "fw_latency", "fw_latency")
 

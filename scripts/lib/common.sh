@@ -1,5 +1,5 @@
-# Sourced by the scripts beside this folder: where things are, how to talk, and the cheap checks for whether
-# scripts/setup has anything to do. Sets variables and functions only. Talk goes to stderr: stdout carries data.
+# Sourced by the scripts beside this folder: where things are, how to print messages, and the cheap checks for whether
+# scripts/setup has anything to do. Sets variables and functions only. Messages go to stderr: stdout carries data.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 venv=$root/.venv

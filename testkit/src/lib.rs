@@ -10,7 +10,7 @@ use std::path::Path;
 /// Says that a check is left out, and why.
 ///
 /// # Panics
-/// In continuous integration, if the check is not among those that may be left out there.
+/// Panics in continuous integration, if the check is not among those that may be left out there.
 pub fn skip(check: &str, why: &str) {
     let line = format!("skipped: {check}: {why}");
     eprintln!("{line}");

@@ -1,8 +1,8 @@
 //! Aligns two sequences that are nearly the same, in linear time.
 //!
 //! As long as items fit exactly they are paired as they come. Where two do not, the next stretch of both is aligned by
-//! dynamic programming. Its first half is kept, and the walk goes on from there: what damage costs depends on the
-//! damage, not on the length. Owns the search only; what a pair costs is the caller's to say.
+//! dynamic programming. Its first half is kept, and the walk goes on from there. So the time for damage depends on the
+//! damage, not on the length. This module owns the search only; the caller sets the prices of pairs.
 
 /// How the next items align.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

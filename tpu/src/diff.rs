@@ -195,8 +195,8 @@ pub fn text(diff: &Diff, top: usize) -> String {
     text
 }
 
-/// Several dumps, each compared with the first, as one table of at most `top` lines, the largest differences first;
-/// `names` are theirs, the first one's first.
+/// Several dumps, each compared with the first, as one table of at most `top` lines, the largest differences first.
+/// `names` are the names of the dumps, that of the first one first.
 pub fn table(names: &[String], diffs: &[Diff], top: usize) -> String {
     let Some(one) = diffs.first() else {
         return String::new();

@@ -1,8 +1,8 @@
 //! Another algorithm for one computation of an operator: its block is replaced by stages written as a loop nest.
 //!
-//! Schedule primitives change the order of an algorithm's steps, never the steps. [`Computation`] finds the buffers of a
-//! block, and [`PrimFunc::with_stages`] puts other statements in its place. The parameters stay, so the operator is called
-//! as before. Owns the replacement alone; which algorithms there are is the caller's to say.
+//! Schedule primitives change the order of an algorithm's steps, never the steps. [`Computation`] finds the buffers of
+//! a block, and [`PrimFunc::with_stages`] puts other statements in its place. The parameters stay, so the operator is
+//! called as before. This module owns the replacement alone; the caller brings the algorithms.
 
 use std::cell::RefCell;
 

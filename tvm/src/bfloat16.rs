@@ -1,4 +1,4 @@
-//! Whether TVM's passes leave bfloat16 as GPUs have it.
+//! Makes TVM's passes keep bfloat16 for GPUs that support it.
 //!
 //! By default they compute in single precision and store integers of 16 bits. That is right everywhere, and keeps sums
 //! of bfloat16 more exact than the type is. Tensor cores have no fragments of such integers. For programs with

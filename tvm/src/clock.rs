@@ -10,7 +10,7 @@ use quanta::Clock;
 /// Calibrated against the system's clock at its first use, which takes up to a fifth of a second.
 static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
 
-/// Has the clock calibrated, so that the next tick does not wait for it.
+/// Calibrates the clock, so that the next tick does not wait for it.
 pub fn calibrate() {
     LazyLock::force(&CLOCK);
 }

@@ -3,7 +3,7 @@
 //! Schedule → lower (passes) → code generation (`target.build.llvm`: LLVM IR, optimised) → JIT (machine code, in
 //! memory). For a device other than the host, lowering splits the kernels off. They go through their own code generator
 //! and are attached to the host's module. No shared library is written and no process is started. For a packed 64×56×56
-//! 3×3 conv2d on one core the stages take about 2, 7, 15 and 8 ms; `docs/decisions.md` has the table and the roads that
+//! 3×3 conv2d on one core the stages take about 2, 7, 15 and 8 ms; `docs/decisions.md` has the table and the alternatives that
 //! were tried. The module may be compiled on any thread; stages of several operators run side by side without a common
 //! lock.
 
@@ -124,7 +124,7 @@ impl Lowered {
     /// The device's kernels as TVMScript. `None` if the host runs everything.
     ///
     /// # Errors
-    /// Errors of the printer.
+    /// Fails if the printer does.
     pub fn device_script(&self) -> Result<Option<String>> {
         let device = self.parts.device.as_ref();
         device.map(|d| crate::ir::script(&d.handle)).transpose()

@@ -84,7 +84,7 @@ pub(crate) fn prepare() -> Result<()> {
             let tags = arguments.first().map(|a| Any::from(*a));
             Ok(text(&header(&tags_of(tags))))
         })?;
-        // Asked for the code of inline assembly by the intrinsic's name; none is the answer for most.
+        // TVM asks for the code of inline assembly by the intrinsic's name. Most intrinsics have none.
         register("tirx.intrinsics.cuda.get_codegen", |arguments| {
             let name: Option<tvm_ffi::String> = arguments.first().and_then(|a| a.try_as());
             Ok(name.map_or_else(Any::new, |name| async_copy::code_of(name.as_str())))

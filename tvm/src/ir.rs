@@ -37,7 +37,7 @@ impl IrModule {
     /// Writes the module as TVM's JSON.
     ///
     /// # Errors
-    /// Errors of the serialiser.
+    /// Fails if the serialiser does.
     pub fn to_json(&self) -> Result<String> {
         to_json(&self.handle)
     }
@@ -176,7 +176,7 @@ impl PrimFunc {
     /// Writes the function as TVM's JSON.
     ///
     /// # Errors
-    /// Errors of the serialiser.
+    /// Fails if the serialiser does.
     pub fn to_json(&self) -> Result<String> {
         to_json(&self.handle)
     }
@@ -195,7 +195,7 @@ impl PrimFunc {
     /// The function as TVMScript, for people.
     ///
     /// # Errors
-    /// Errors of the printer.
+    /// Fails if the printer does.
     pub fn script(&self) -> Result<String> {
         script(&self.handle)
     }

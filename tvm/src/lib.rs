@@ -1,8 +1,8 @@
 //! TVM through its FFI, safely and without Python in the process.
 //!
 //! This crate owns every call into TVM: finding and loading its libraries, IR in JSON, devices and targets, schedule
-//! primitives, lowering and code generation. Then compiled kernels, tensors, the thread pool and the Relax virtual
-//! machine with its instrument hook. It owns no policy: what to schedule, measure or keep is decided by its callers.
+//! primitives, lowering and code generation. It also owns compiled kernels, tensors, the thread pool and the Relax
+//! virtual machine with its instrument hook. It owns no policy: its callers decide what to schedule, measure or keep.
 //!
 //! [`compile`] describes the path from an operator to a running kernel, and the cost of each step. Errors raised inside
 //! TVM arrive as [`Error::Tvm`], reduced to the sentence that a user needs. A panic in a Rust callback becomes a TVM

@@ -54,7 +54,7 @@ impl Libraries {
     /// Loads TVM's runtime alone: enough for tensors, devices and kernels that were compiled before.
     ///
     /// # Errors
-    /// As [`Libraries::load`].
+    /// Fails as [`Libraries::load`] does.
     pub fn load_runtime() -> Result<&'static Libraries> {
         static LOADED: OnceLock<Result<Libraries>> = OnceLock::new();
         let load = || {
@@ -68,7 +68,7 @@ impl Libraries {
     /// The folder that the libraries would be loaded from. Versions are checked, but nothing is opened.
     ///
     /// # Errors
-    /// As [`Libraries::load`], but for [`Error::Load`].
+    /// Fails as [`Libraries::load`] does, except with [`Error::Load`].
     pub fn locate() -> Result<Libraries> {
         let candidates = candidates();
         let Some(site_packages) = candidates

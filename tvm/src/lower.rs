@@ -120,7 +120,8 @@ const PASSES: &[(&str, Argument, Changes)] = &[
     ("s_tir.transform.LowerOpaqueBlock", Argument::None, Any),
     ("tirx.transform.FlattenBuffer", Argument::None, Any),
     ("tirx.transform.BF16ComputeLegalize", Argument::None, Any),
-    // Before types are narrowed, which renames loops with 64-bit extents and leaves their hints with the old names.
+    // This comes before types are narrowed: narrowing renames loops with 64-bit extents, but not the names in their
+    // hints.
     ("s_tir.transform.LoopPartition", Argument::None, Any),
     ("tirx.transform.NarrowDataType", Int(32), Any),
     ("tirx.transform.VectorizeLoop", Bool(true), Any),

@@ -91,7 +91,7 @@ impl Stmt {
     /// `source` is what the value reads.
     ///
     /// # Errors
-    /// Errors of the callbacks, or of TVM.
+    /// Fails if a callback or TVM does.
     pub fn elements(
         name: &str,
         [source, out]: [&Buffer; 2],
@@ -143,7 +143,7 @@ impl Stmt {
     /// A loop from 0 to `extent`. `body` makes its body from the loop variable.
     ///
     /// # Errors
-    /// Errors of the body, or of TVM.
+    /// Fails if the body or TVM does.
     pub fn repeat(
         name: &str,
         kind: LoopKind,
@@ -163,7 +163,7 @@ impl Stmt {
     /// A loop whose iterations are the indices of a device's grid along an axis, such as `blockIdx.x`.
     ///
     /// # Errors
-    /// Errors of the body, or of TVM.
+    /// Fails if the body or TVM does.
     pub fn bound(
         axis: &str,
         extent: &Index,

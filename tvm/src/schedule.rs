@@ -232,7 +232,7 @@ impl Schedule {
     /// Tiles loops: splits each by its inner factor and moves the inner loops inside all outer ones.
     ///
     /// # Errors
-    /// As [`Schedule::split`] and [`Schedule::reorder`].
+    /// Fails as [`Schedule::split`] and [`Schedule::reorder`] do.
     pub fn tile(&self, loops: &[(&Loop, i64)]) -> Result<(Vec<Loop>, Vec<Loop>)> {
         let mut outer = Vec::with_capacity(loops.len());
         let mut inner = Vec::with_capacity(loops.len());
@@ -309,10 +309,11 @@ impl Schedule {
         )
     }
 
-    /// [`Schedule::compute_at`] that keeps loops of one iteration, so that the copy has one loop for each dimension.
+    /// Like [`Schedule::compute_at`], but keeps loops of one iteration, so that the copy has one loop for each
+    /// dimension.
     ///
     /// # Errors
-    /// As there.
+    /// Fails as [`Schedule::compute_at`] does.
     pub fn compute_at_with_unit_loops(&self, block: &Block, l: &Loop) -> Result<()> {
         self.done(
             "ScheduleComputeAt",

@@ -84,7 +84,7 @@ pub(crate) fn parallel_launch() -> Result<Launch> {
 
 static ORIGINAL: OnceLock<Launch> = OnceLock::new();
 
-/// Has the parallel loops of kernels that are loaded from now on go through here.
+/// Makes the parallel loops of kernels that are loaded later go through here.
 ///
 /// # Errors
 /// Fails if TVM cannot be loaded or refuses.

@@ -84,7 +84,7 @@ impl Tensor {
     /// The same values on `device`: this tensor itself where it lies there already, else a copy.
     ///
     /// # Errors
-    /// As [`Tensor::zeros`], or the copy fails.
+    /// Fails as [`Tensor::zeros`] does, or if the copy fails.
     pub fn into_device(self, device: Device) -> Result<Tensor> {
         if device == self.device {
             return Ok(self);

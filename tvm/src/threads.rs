@@ -56,7 +56,7 @@ impl Pool {
     /// Starts this thread's pool with one thread on each of these processors, the caller's on the first.
     ///
     /// # Errors
-    /// As for [`Pool::start`].
+    /// Fails as [`Pool::start`] does.
     pub fn start_on(processors: &[usize]) -> Result<Pool> {
         Libraries::load()?;
         Pool::on(processors.to_vec(), processors.to_vec())
@@ -153,7 +153,7 @@ impl Pool {
 /// number every time; on this thread alone if it has no [`Pool`].
 ///
 /// # Errors
-/// As for [`Pool::run`].
+/// Fails as [`Pool::run`] does.
 pub fn on_each<F: Fn(usize, usize) + Sync>(task: &F) -> Result<()> {
     if !HAS_POOL.get() {
         task(0, 1);

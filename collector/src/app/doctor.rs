@@ -111,7 +111,7 @@ fn calibrate(
     }
     // Calibration is of the machine itself, whatever is attached to it.
     let target = Target::plain(device::HOST).dictionary(environment);
-    // Before the thread pool is there, whose threads would wait at the top of their clocks.
+    // This comes before TVM's thread pool starts, because its threads keep the clock high while they wait for work.
     let clock_ghz = clock_ghz();
     let most = request.threads.iter().copied().max().unwrap_or(1);
     let ended = |error: CalibrateError| AppError {

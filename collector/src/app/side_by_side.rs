@@ -14,7 +14,7 @@ use crate::side_by_side::cotune::{CotuneRequest, cotune};
 use crate::side_by_side::graph::{RunGraphRequest, run_graph};
 use crate::side_by_side::pairs::{measure, plan_of, replay};
 
-/// Measures groups of operators, goes on doing so, or measures one again.
+/// Measures groups of operators, continues such a run, or measures one group again.
 pub(super) fn pairs(request: &PairsRequest, view: View) -> Result<Exit, AppError> {
     let (plan, python) = match request {
         PairsRequest::Measure(plan, python) => {
@@ -72,7 +72,7 @@ pub(super) fn cotune_command(
 /// Runs models by a schedule.
 ///
 /// # Errors
-/// As for [`run_graph`], or the file cannot be written.
+/// Fails as [`run_graph`] does, or if the file cannot be written.
 pub(super) fn run_graph_command(
     request: &RunGraphRequest,
     session: &mut Session<'_>,

@@ -68,7 +68,7 @@ pub(super) fn best(args: BestArgs, view: View) -> anyhow::Result<Exit> {
 /// Compiles a model with the best schedules.
 ///
 /// # Errors
-/// As for [`apply`].
+/// Fails as [`apply`] does.
 pub(super) fn apply_best(
     request: &ApplyRequest,
     session: &mut Session<'_>,

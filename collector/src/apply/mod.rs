@@ -127,7 +127,7 @@ impl AppliedModel {
             .iter()
             .filter(|operator| operator.entry.is_some() && !operator.is_nearest)
             .map(&of)
-            // Not `sum`, which is −0 of nothing.
+            // `sum` would return −0 for an empty iterator.
             .fold(0.0, |sum, own| sum + own);
         let all: f64 = self.operators.iter().map(&of).sum();
         covered / all

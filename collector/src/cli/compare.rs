@@ -113,7 +113,7 @@ impl CompareArgs {
 }
 
 impl FrameworkArgs {
-    /// The request to run a model by several frameworks; a sentence about the flag if something does not fit.
+    /// The request to run a model by several frameworks. Fails with a sentence about the flag that does not fit.
     pub fn request(
         self,
         planned: Box<Planned>,

@@ -8,7 +8,7 @@ use crate::config::ConfigError;
 use crate::plan::PlanError;
 use crate::sweep::SweepError;
 
-/// Why a command line asks for nothing that can be done.
+/// The reason why a command line cannot be carried out.
 #[derive(Debug, Error)]
 pub enum CliError {
     /// The parser's own error, or its help or version text.

@@ -313,7 +313,7 @@ pub(super) fn refused(problem: String) -> clap::Error {
     command().error(clap::error::ErrorKind::InvalidValue, problem)
 }
 
-/// A plan of one number of threads: of the main job's counts, if none was given, the last, all cores.
+/// A plan with one number of threads. If none was given, it is the last of the main job's counts: all cores.
 fn with_one_thread_count(
     mut planned: Box<Planned>,
     settings: &Settings,
@@ -455,7 +455,7 @@ fn merge(
         texts: file.settings.clone(),
     });
     let settings = layers.merge()?;
-    // A target without a device is refused with the plan.
+    // A target without a device is refused later, with the plan.
     let file = match device_of(&settings) {
         Some(device) => file.for_device(device)?,
         None => file,

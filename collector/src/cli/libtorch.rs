@@ -25,7 +25,7 @@ const OF_TVM: [(&str, &str); 3] = [
     ),
 ];
 
-/// The request that the arguments make; a sentence about the flag if one means nothing to libtorch.
+/// The request that the arguments make. Fails with a sentence about a flag that means nothing to libtorch.
 pub(super) fn request(
     args: ProfileArgs,
     planned: Box<Planned>,

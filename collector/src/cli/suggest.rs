@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use clap::builder::{PossibleValue, TypedValueParser};
 use opengine::device;
 
-/// Accepts any text, but shows the usual values in the help and to completions: the real check is
-/// made in `plan`, whose errors know more.
+/// Accepts any text, but shows the usual values in the help and to completions. The real check is made in `plan`, whose
+/// errors are more precise.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Suggest(pub(super) &'static [&'static str]);
 

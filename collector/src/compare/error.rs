@@ -1,4 +1,4 @@
-//! Why two sets of rows cannot be compared, worded for the person who has to act on it.
+//! Errors of a comparison of two sets of rows, worded for the user who has to act on them.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::Machine;
 
-/// Why two sets of rows cannot be compared.
+/// The reason why two sets of rows cannot be compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// A file cannot be read.
@@ -56,7 +56,7 @@ pub enum CompareError {
         b_measured: u64,
         /// Its points.
         b_points: u64,
-        /// Why the first of them failed.
+        /// The reason why the first of them failed.
         reason: Option<String>,
     },
     /// No point is on both sides.

@@ -19,8 +19,8 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// Minimum noise between runs, as a standard deviation of ln(B / A): no two runs of one kernel agree better.
 const NOISE_FLOOR: f64 = 0.01;
-/// Most: beyond it the differences are taken for real. Otherwise a change of every operator by another factor would pass
-/// for noise.
+/// Maximum noise: larger differences are taken for real. Otherwise a change of every operator by another factor would
+/// pass for noise.
 const NOISE_CEILING: f64 = 0.05;
 /// The noise assumed if there are too few operators for an estimate.
 const NOISE_UNKNOWN: f64 = 0.03;

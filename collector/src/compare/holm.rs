@@ -4,7 +4,7 @@
 //! Statistics 6, 1979). It bounds the probability of any false alarm in the family, whatever the dependence between the
 //! tests. It is never weaker than Bonferroni's.
 
-/// The corrected probabilities, in the order given. What is not known stays so and is not counted as a question.
+/// The corrected probabilities, in the order given. Unknown ones stay unknown and are not counted as tests.
 pub(super) fn adjusted(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> = p_values
         .iter()

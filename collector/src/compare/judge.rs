@@ -61,7 +61,7 @@ pub(super) fn drafts<'a>(
                 .iter()
                 .filter_map(|(a, b)| Some(LogRatio::between(&a.median()?, &b.median()?)))
                 .collect();
-            // One point without a spread must not take it from all the others.
+            // A point without a spread must not hide the spread of the others.
             let known = ratios.iter().filter(|r| r.spread.is_some()).copied();
             let ratio = mean(known).or_else(|| mean(ratios.iter().copied()))?;
             Some(Draft {

@@ -244,7 +244,7 @@ pub struct FailedPoint {
 pub struct Ending {
     /// The outcome.
     pub status: Status,
-    /// Why, unless it was measured.
+    /// The reason, unless it was measured.
     pub reason: Option<String>,
     /// The row.
     pub row: String,

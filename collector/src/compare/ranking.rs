@@ -46,7 +46,7 @@ impl Ranking {
 /// Ranks runs; the first one is the base.
 ///
 /// # Errors
-/// As [`compare`](super::compare), for the base and any other.
+/// Fails as [`compare`](super::compare) does, for the base and any other run.
 pub fn rank(paths: &[PathBuf], options: Options) -> Result<Ranking, CompareError> {
     let read = |path: &PathBuf| Side::read(std::slice::from_ref(path));
     let mut sides = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;

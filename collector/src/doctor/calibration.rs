@@ -12,7 +12,7 @@ pub enum Calibrated {
     Yes(Calibration),
     /// The machine's peak rates were never measured.
     Never,
-    /// The calibration's file cannot be read: why, and how to mend it.
+    /// The calibration's file cannot be read. The text has the reason and the remedy.
     Unusable(String),
 }
 

@@ -1,8 +1,8 @@
-//! Why frameworks cannot be compared on a model.
+//! Errors of a comparison of frameworks.
 
 use opmodels::Source;
 
-/// Why frameworks cannot be compared on a model.
+/// The reason why frameworks cannot be compared on a model.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameworksError {
     /// There is no second framework to compare with.

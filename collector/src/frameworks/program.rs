@@ -74,7 +74,8 @@ impl Contender for Running {
     }
 
     fn round(&mut self, budget: Duration) -> anyhow::Result<Round> {
-        // The first run after another framework's finds cold caches, as TVM's warm-up does; it says how many fit.
+        // The first run after another framework's finds cold caches, like TVM's warm-up. Its time shows how many runs
+        // fit.
         let first = self.client.run(1, self.limit)?;
         let one = first.first().copied().unwrap_or(1).max(1);
         let fitting = (budget.as_nanos() as u64 / one).min(u64::from(RUNS.1)) as u32;

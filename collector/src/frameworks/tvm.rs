@@ -113,7 +113,7 @@ impl Contender for Tvm {
             warmup: 1,
             number: Some(1),
             stop: StopRule {
-                // Until the time is spent, however alike the runs are.
+                // Sampling goes on until the time is spent, however narrow the interval is.
                 ci_target: 0.0,
                 min_samples: 1,
                 max_samples: MOST_RUNS,

@@ -123,7 +123,7 @@ impl NightlyPlan {
     /// Reads the text of a file; `path` is for messages.
     ///
     /// # Errors
-    /// As for [`NightlyPlan::read`].
+    /// Fails as [`NightlyPlan::read`] does.
     pub fn parse(path: &Path, text: &str, date: &str) -> Result<NightlyPlan, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| ConfigError::Form {
             path: path.to_owned(),

@@ -20,7 +20,7 @@ pub const LOGS: &str = "logs";
 
 /// How often a job's process is polled.
 const POLL: Duration = Duration::from_millis(100);
-/// From the request to stop to the end by force: the point under way may compile and run to its own time limits.
+/// Time between the request to stop and the end by force. The point under way may compile and run to its own limits.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Bytes at the end of a log that are searched for its last error.
 const TAIL_BYTES: u64 = 16 * 1024;

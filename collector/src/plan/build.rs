@@ -322,7 +322,7 @@ fn whole_model(settings: &Settings, compile_only: bool) -> Result<WholeModel, Pl
 /// The source of counters that reads a kernel of this machine from files.
 const READS_FILES: &str = "callgrind";
 
-/// Where source and machine code of kernels are kept; refused where there are no files of them.
+/// The folder for source and machine code of kernels. It is refused for a device that has no such files.
 fn keep_kernels(
     settings: &Settings,
     device: DeviceRef,

@@ -51,7 +51,7 @@ pub struct OperatorEstimate {
 /// Imports the plan's model and draws its candidates, but measures nothing.
 ///
 /// # Errors
-/// As [`run`](crate::run::run), up to the first kernel.
+/// Fails as [`run`](crate::run::run) does before the first kernel.
 pub fn estimate(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<PlanEstimate> {
     let plan = &planned.plan;
     let environment = session.environment();

@@ -26,14 +26,14 @@ pub struct Listed {
 /// Writes the points of a plan to `folder`, which must not exist yet; measures nothing.
 ///
 /// # Errors
-/// As [`run`](crate::run::run), up to the first kernel.
+/// Fails as [`run`](crate::run::run) does before the first kernel.
 pub fn list_candidates(
     planned: &Planned,
     folder: &Path,
     session: &mut Session<'_>,
 ) -> anyhow::Result<Listed> {
     let plan = &planned.plan;
-    // Workers that describe spaces talk to a log, which is of no use to anybody who chooses.
+    // Workers that describe spaces write a log, which is of no use here.
     let scratch = crate::run::scratch()?;
     let elsewhere = Planned {
         plan: Plan {

@@ -64,8 +64,8 @@ pub trait Proposer {
     /// Proposes at most `n` further candidates; none when there is nothing left to propose.
     fn propose(&mut self, n: usize) -> Vec<Candidate>;
 
-    /// Hears what became of the candidates proposed last: an outcome for each of their points that has a row. Called only
-    /// if there are no fixed candidates.
+    /// Takes the outcomes of the candidates proposed last: one for each of their points that has a row. Called only if
+    /// there are no fixed candidates.
     fn observe(&mut self, outcomes: &[Outcome]);
 
     /// The candidates, in order, of a proposer that does not look at outcomes; empty for one that decides by them.

@@ -53,7 +53,7 @@ pub fn compare_markdown(comparison: &Comparison) -> String {
 
 /// The comparison as one JSON object.
 pub fn compare_json(comparison: &Comparison) -> String {
-    // Numbers, texts and lists: such a value always has a JSON form.
+    // A value of numbers, texts and lists always has a JSON form.
     serde_json::to_string(comparison).unwrap_or_default()
 }
 

@@ -18,7 +18,7 @@ pub fn ranking_markdown(ranking: &Ranking) -> String {
 
 /// The ranking as one JSON object.
 pub fn ranking_json(ranking: &Ranking) -> String {
-    // Numbers, texts and lists: such a value always has a JSON form.
+    // A value of numbers, texts and lists always has a JSON form.
     serde_json::to_string(ranking).unwrap_or_default()
 }
 

@@ -157,7 +157,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         schedule_spec: spec_of(&row, trace)?,
         conditions: vec![at.clone()],
     };
-    // Before the worker has the only server of another machine.
+    // This comes before the worker takes what may be the only server of another machine.
     let here = session.environment_of(&plan)?.env_hash;
     session.progress.working("rebuilding and measuring");
     let scratch = crate::run::scratch()?;

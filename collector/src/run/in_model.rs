@@ -132,7 +132,7 @@ pub(crate) fn choose<S: Clone + PartialEq>(
 mod tests {
     use super::*;
 
-    /// Chooses where `time` is that of an operator, by its number, with a schedule; the notes.
+    /// Chooses with `time` as the time of an operator, given by its number, with a schedule. Returns the notes.
     fn chosen(
         operators: &mut [u32],
         others: &[Vec<u32>],

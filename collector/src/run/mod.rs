@@ -146,7 +146,7 @@ impl Preparation {
     }
 }
 
-/// Measures what `rows`, the rows that are there already, lack.
+/// Measures the points that have no row in `rows` yet.
 fn measure(
     planned: &Planned,
     session: &mut Session<'_>,

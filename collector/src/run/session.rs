@@ -102,7 +102,7 @@ pub trait Importer {
     /// Imports a model, or finds the import in the cache; `watch` hears how far a download has come.
     ///
     /// # Errors
-    /// Errors of the importer or the registry.
+    /// Fails if the importer or the registry does.
     fn import(
         &self,
         request: &ImportRequest,

@@ -37,7 +37,7 @@ impl Load {
 }
 
 impl Tally {
-    /// Nothing counted yet of points under these conditions, compiled for this architecture if the run has several.
+    /// A tally without points, for these conditions and, if the run has several, this architecture.
     pub fn new(
         graph: &Graph,
         import_key: &str,

@@ -33,7 +33,7 @@ pub struct ReportRequest {
     pub run: PathBuf,
     /// A later run, to say what changed.
     pub later: Option<PathBuf>,
-    /// Folder of the files; the run's own if none, or the later run's.
+    /// Folder of the files. `None` for the folder of the run, or of the later one of two.
     pub out: Option<PathBuf>,
 }
 

@@ -115,7 +115,7 @@ pub(super) fn units<'a>(
     Ok(units)
 }
 
-/// All groups: of equal threads without regard to order, else in every order.
+/// All groups. The order of the operators counts only if their numbers of threads differ.
 pub(super) fn groups(
     splits: &[Vec<u32>],
     modes: &[Mode],

@@ -97,7 +97,7 @@ impl Loaded {
     /// Builds the models, in a new worker if the last was lost.
     ///
     /// # Errors
-    /// As for [`Loaded::load`].
+    /// Fails as [`Loaded::load`] does.
     pub fn build(&mut self, plan: &Plan) -> anyhow::Result<()> {
         let models = self.models.iter().map(|imported| {
             Ok(ModelToLoad {
@@ -113,7 +113,7 @@ impl Loaded {
             })
         });
         let models = models.collect::<anyhow::Result<Vec<_>>>()?;
-        // As for a whole model: every operator may take its time, scheduled and unscheduled.
+        // The time limit is that of a whole model: every operator may take its time, scheduled and unscheduled.
         let operators: u64 = self
             .models
             .iter()
@@ -142,7 +142,7 @@ impl Loaded {
     /// Builds the models again if the worker was lost, and the models with it.
     ///
     /// # Errors
-    /// As for [`Loaded::load`].
+    /// Fails as [`Loaded::load`] does.
     pub fn recover(&mut self, plan: &Plan) -> anyhow::Result<()> {
         let first = self.calls.first().and_then(|calls| calls.first());
         let symbol = first.context("a model without calls")?.symbol.clone();

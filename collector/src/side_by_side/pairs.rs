@@ -61,7 +61,7 @@ pub struct PairsReport {
     pub wanted: usize,
 }
 
-/// Measures groups of operators, or goes on doing so.
+/// Measures groups of operators, or continues a run.
 ///
 /// # Errors
 /// Fails if a split does not fit the machine, an operator does not exist, a model cannot be built, or the folder cannot

@@ -130,7 +130,7 @@ impl Store {
     /// Opens a store if it is there: a server, or a file that exists.
     ///
     /// # Errors
-    /// As for [`Store::open`].
+    /// Fails as [`Store::open`] does.
     pub fn existing(path: &Path) -> Result<Option<Store>> {
         match postgres::url(path).is_some() || path.is_file() {
             true => Store::open(path).map(Some),
@@ -142,7 +142,7 @@ impl Store {
     /// `source` is their origin.
     ///
     /// # Errors
-    /// Errors of the database.
+    /// Fails if the database does.
     pub fn add_rows<'r>(
         &mut self,
         rows: impl IntoIterator<Item = &'r Row>,
@@ -164,7 +164,7 @@ impl Store {
     /// Adds entries. Returns the number of those that were new or faster than known ones.
     ///
     /// # Errors
-    /// Errors of the database.
+    /// Fails if the database does.
     pub fn add(&mut self, entries: &[Entry]) -> Result<u64> {
         self.database.add(entries)
     }
@@ -191,7 +191,7 @@ impl Store {
     /// The knobs of the best schedules of a workload.
     ///
     /// # Errors
-    /// As for [`Store::best`].
+    /// Fails as [`Store::best`] does.
     pub fn choices(
         &mut self,
         workload: &str,
@@ -206,7 +206,7 @@ impl Store {
     /// The best schedule of each other workload of a kind, at each number of threads; those whose shapes are nearest first.
     ///
     /// # Errors
-    /// As for [`Store::best`].
+    /// Fails as [`Store::best`] does.
     pub fn nearest(
         &mut self,
         kind: &str,
@@ -225,7 +225,7 @@ impl Store {
     /// workload if `filter` names it.
     ///
     /// # Errors
-    /// As for [`Store::best`].
+    /// Fails as [`Store::best`] does.
     pub fn list(&mut self, filter: Option<&str>) -> Result<Vec<Entry>> {
         match filter {
             Some(what) => self.database.select(&schema::fastest_named(), &[what]),

@@ -1,7 +1,7 @@
 //! Cells: how a field of a row becomes a neutral value and back.
 //!
-//! A cell stands between a typed field and a file format: missing, an unsigned integer, a finite float, or text. Which
-//! columns there are is [`crate::schema`]'s.
+//! A cell stands between a typed field and a file format: missing, an unsigned integer, a finite float, or text.
+//! [`crate::schema`] has the columns.
 
 mod field;
 

@@ -111,7 +111,7 @@ impl Calibration {
         self.other_cpu_share.is_some_and(|share| share > BUSY_SHARE)
     }
 
-    /// Why the numbers cannot be right, if so.
+    /// The reason why the numbers cannot be right. `None` if they can.
     pub fn complaint(&self) -> Option<String> {
         let rates = self.rates.iter().flat_map(|r| {
             let read = r.read_gbytes_per_s.values().map(|read| read.rate);

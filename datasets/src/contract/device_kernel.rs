@@ -1,4 +1,4 @@
-//! A kernel of a device as its compiler describes it: what it takes of a multiprocessor, known without running it.
+//! A kernel of a device as its compiler describes it: the resources that it needs, known without running it.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@
 //! | [`knobs`] | a schedule's template and knobs | column `schedule_knobs` |
 //! | [`graph_schedule`] | which calls of models run at the same time | the file that `oppredict schedule` writes and `opcollect run-graph` runs |
 //! | [`pairs`] | operators measured at the same time | `pairs.parquet` |
-//! | [`device_kernel`] | what a kernel takes of a device | column `device_kernels` |
+//! | [`device_kernel`] | the resources of a device that a kernel needs | column `device_kernels` |
 //! | [`interference`] | what rows say of interference, and its bounds | |
 //! | [`costs`] | what a point costs where nothing better is known | |
 //!

@@ -79,7 +79,7 @@ pub struct PairRow {
     pub memory_gbytes_per_s: Option<f64>,
     /// How it ended: `measured`, or why it was not.
     pub status: String,
-    /// Why there is no time, in a line.
+    /// The reason why there is no time, in one line.
     pub reason: Option<String>,
     /// Median time alone, on the same threads and processors.
     pub alone_ns: Option<f64>,
@@ -168,7 +168,7 @@ fn journal(folder: &Path) -> Result<Vec<PairRow>> {
 /// there is no journal yet.
 ///
 /// # Errors
-/// As for [`journal`], or the file cannot be written.
+/// Fails as [`journal`] does, or if the file cannot be written.
 pub fn reopen_pairs(folder: &Path) -> Result<Vec<PairRow>> {
     if !folder.join(PAIRS_JOURNAL).exists() {
         return Ok(Vec::new());
@@ -257,7 +257,7 @@ pub fn read_pairs(path: &Path) -> Result<Vec<PairRow>> {
 /// The rows of several files or folders, as [`read_pairs`] reads each.
 ///
 /// # Errors
-/// As for [`read_pairs`].
+/// Fails as [`read_pairs`] does.
 pub fn read_all_pairs(paths: &[PathBuf]) -> Result<Vec<PairRow>> {
     let mut rows = Vec::new();
     for path in paths {

@@ -139,7 +139,7 @@ pub fn hash_of_json(mut plan: Value) -> String {
         fields.remove("store");
         // Calls that are counted are not timed.
         fields.remove("counters");
-        // How often a point is measured until the machine is quiet makes no other point of it.
+        // The number of measurements until the machine is quiet does not change the point.
         fields.remove("remeasure_budget");
         fields.insert("max_failed_share".to_owned(), Value::from(0.0));
     }
@@ -157,7 +157,7 @@ impl<Model: DeserializeOwned, Target: DeserializeOwned, Sweep: DeserializeOwned>
         const WHAT: &str = "the plan in run.json";
         let writer = manifest.versions.get("opcollect").map(String::as_str);
         let format = match &manifest.plan["format"] {
-            // A plan has had its number from the first; what has none is something else.
+            // Every plan has a format number. A value without one is not a plan.
             Value::Null => {
                 return Err(FormatError::Damaged {
                     what: WHAT,

@@ -35,7 +35,8 @@ impl Serialize for Row {
 /// Writes rows to `path`, replacing it as a whole; returns their number.
 ///
 /// # Errors
-/// The first error among the rows, a row that may not be part of a dataset, or that the file cannot be written.
+/// Fails with the first error among the rows, on a row that may not be part of a dataset, or if the file cannot be
+/// written.
 pub fn write(path: &Path, rows: impl Iterator<Item = Result<Row>>) -> Result<u64> {
     files::replace(path, |file| {
         let mut count = 0;

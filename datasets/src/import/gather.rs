@@ -16,7 +16,7 @@ const LARGEST_RATIO: f64 = 1.3;
 /// Reads foreign files, and leaves out the points whose times contradict each other.
 ///
 /// # Errors
-/// As [`Import::read`]; the first file that cannot be read.
+/// Fails as [`Import::read`] does, for the first file that cannot be read.
 pub fn gather(imports: &[&Import]) -> Result<Imported> {
     let mut all = Imported::default();
     for import in imports {

@@ -31,7 +31,8 @@ const NOT_RUN_S: f64 = 1e10;
 /// Reads a database: its folder, or its file of records.
 ///
 /// # Errors
-/// As [`Import::read`]; the file of workloads is read strictly, because records name its lines by their numbers.
+/// Fails as [`Import::read`] does. The file of workloads is read strictly, because records name its lines by their
+/// numbers.
 pub(super) fn read(import: &Import) -> Result<Imported> {
     let path = &import.path;
     let records = if path.is_dir() {

@@ -4,7 +4,7 @@
 //!
 //! | columns | meaning |
 //! | --- | --- |
-//! | `time_ms`, `latency_ms` (or `_s`, `_us`, `_ns`) | time of one run; needed; where it stands beside others (`time_std_ms`) it is the one, and where there are none of these names a single one with words between (`time_mean_ms`) |
+//! | `time_ms`, `latency_ms` (or `_s`, `_us`, `_ns`) | time of one run; required. Beside other columns of times (`time_std_ms`) this one counts. Without it, a single column with words between counts (`time_mean_ms`) |
 //! | `device`, `gpu`, `machine` | name of the machine |
 //! | `device_kind` | `cpu` or `cuda`; otherwise found by the name |
 //! | `op`, `opname`, `operator` | what is computed; otherwise found by the other columns |
@@ -56,7 +56,7 @@ const DTYPES: [&str; 13] = [
 /// Reads a table, gzipped or not.
 ///
 /// # Errors
-/// As [`Import::read`]; the header has no column of times.
+/// Fails as [`Import::read`] does, or if the header has no column of times.
 pub(super) fn read(import: &Import) -> Result<Imported> {
     let path = &import.path;
     let mut reader = csv::ReaderBuilder::new()

@@ -37,8 +37,8 @@ pub fn all_runs(folder: &Path) -> Result<Vec<Found>> {
     Ok(all)
 }
 
-/// The path that a user means by `word`, the runs being in `folder`. A path that is there is meant before a name; a word
-/// that names no run stays a path, which reading it will say.
+/// The path that a user means by `word`; `folder` holds the runs. An existing path is preferred to a name. A word that
+/// names no run stays a path, and reading it fails.
 ///
 /// # Errors
 /// Fails for `latest` or `latest~N` if there are too few runs.

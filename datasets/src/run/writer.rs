@@ -201,7 +201,7 @@ impl RunWriter {
             }
             rows = reader.collect::<Result<_>>()?;
         }
-        // Once the run grows, its old Parquet file would tell another story than the CSV file.
+        // Once the run grows, its old Parquet file no longer agrees with the CSV file.
         match fs::remove_file(&writer.parquet_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("write", &writer.parquet_path, error));

@@ -1,7 +1,7 @@
 //! The schema: which columns a row of the dataset has.
 //!
 //! The table itself is in `columns`; every form of the schema (CSV header, Parquet types, the text of `SCHEMA.md`) is
-//! derived from it. What a cell holds is [`crate::cell`]'s.
+//! derived from it. [`crate::cell`] defines what a cell holds.
 
 mod columns;
 mod document;
@@ -57,7 +57,7 @@ pub enum Group {
     Counters,
     /// Versions of the programs that made the row.
     Provenance,
-    /// What a kernel takes of a device, as its compiler says.
+    /// The resources of a device that a kernel needs, as its compiler reports them.
     Resources,
     /// Counts with a fixed meaning, and what belongs to them.
     Counts,

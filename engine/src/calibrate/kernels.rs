@@ -19,8 +19,8 @@ const FLOP_PER_CALL: i64 = 100_000_000;
 const BYTES_PER_CALL: i64 = 64 << 20;
 /// Registers that [`Kind::Peak`] leaves for operands.
 const SPARE_REGISTERS: i64 = 4;
-/// Accumulators of [`Kind::Read`]: more additions than any processor has under way (latency 5, 2 a cycle). Few
-/// enough that a small working set still makes a loop of many steps.
+/// Number of accumulators of [`Kind::Read`]. It exceeds the additions that a processor has under way (latency 5, 2 a
+/// cycle). It is small enough that a small working set still takes many steps.
 const READ_CHAINS: i64 = 12;
 
 /// The work of a kernel.
@@ -96,7 +96,8 @@ impl Tile {
         counts.rounds * counts.steps * per_step
     }
 
-    /// A statement for each vector of the tile, written out. The body gets the place in the tile and that in the vector.
+    /// One statement for each vector of the tile. `body` takes the index of the vector's lane in the tile, and in the
+    /// vector.
     fn each(
         self,
         body: impl FnOnce(&Index, &Index) -> tvm_bridge::Result<Stmt>,

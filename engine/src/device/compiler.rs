@@ -57,7 +57,8 @@ impl std::fmt::Debug for Simulation {
 ///
 /// A device that TVM generates code for lowers by TVM's passes ([`Lowered`]). Another one brings a lowering of its own.
 pub trait KernelCompiler: Send + Sync {
-    /// Lowers a scheduled function. Cheap beside compiling it: candidates that lower to the same program end here.
+    /// Lowers a scheduled function. This is much cheaper than compiling it, so candidates that lower to the same
+    /// program end here.
     ///
     /// # Errors
     /// Fails if the program is refused.
@@ -73,7 +74,7 @@ pub trait KernelCompiler: Send + Sync {
     /// function in plain loops: only a device with its own arithmetic has its own.
     ///
     /// # Errors
-    /// Errors of the device are in the value.
+    /// The value holds errors of the device.
     fn reference(&self, _symbol: &str, _function: &PrimFunc) -> Option<anyhow::Result<Kernel>> {
         None
     }
@@ -84,13 +85,13 @@ pub trait LoweredProgram {
     /// A hash that is equal for programs whose code would be equal.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Fails if the device refuses the program.
     fn structural_hash(&self) -> anyhow::Result<u64>;
 
     /// Number of statements after unrolling, by which the cost of compiling is judged; counting stops beyond `limit`.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Fails if the device refuses the program.
     fn statements(&self, limit: u64) -> anyhow::Result<u64>;
 
     /// Generates code.
@@ -100,7 +101,7 @@ pub trait LoweredProgram {
     fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel>;
 }
 
-/// A device does no part of an operator; why, as a clause.
+/// A device runs no part of an operator. The text is the reason, as a clause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it runs on the CPU beside the device, and has no time there: {0}")]
 pub struct NotOnDevice(pub String);
@@ -115,7 +116,7 @@ pub struct TooLong {
     pub seconds: u64,
 }
 
-/// The compiler of devices whose whole program is code of the host.
+/// The compiler of devices whose programs run entirely on the host.
 #[derive(Debug, Clone)]
 pub struct HostCompiler {
     target: Target,

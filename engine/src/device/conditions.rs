@@ -34,7 +34,7 @@ pub struct ConditionInfo {
 }
 
 impl Conditions {
-    /// This many threads and this state of the caches, with nothing that only some devices have.
+    /// Conditions of `threads` threads and a state of the caches, without any that only some devices have.
     pub fn new(threads: u32, cache: CacheState) -> Conditions {
         Conditions {
             threads,

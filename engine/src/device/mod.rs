@@ -300,14 +300,15 @@ pub trait DeviceSchedules: Sync {
     fn fill_schedule(&self, _row: &mut Row, _choice: &Choice) {}
 }
 
-/// A device on this machine: what is there of it, and how it is opened.
+/// A device on this machine: its units, its limits, and how it is opened.
 pub trait DeviceHost: Sync {
-    /// Its units on this machine that are alike and do not disturb each other, by number: each has a worker of its own.
+    /// Numbers of its units on this machine that are alike and do not disturb each other. Each unit has a worker of its
+    /// own.
     fn units(&self) -> Vec<u32> {
         vec![0]
     }
 
-    /// Bounds what a worker of this device may use of the machine's memory, in MiB.
+    /// Limits a worker of this device to `mib` MiB of the machine's memory.
     ///
     /// # Errors
     /// Fails if the system refuses the bound.
@@ -358,7 +359,7 @@ impl<D: DevicePlan + DeviceSchedules + DeviceHost> Device for D {}
 /// Bounds the private writable memory of this process; an allocation beyond it fails, and with it this worker alone.
 ///
 /// # Errors
-/// Errors of the system.
+/// Fails if the system refuses the limit.
 pub(crate) fn limit_private_memory(mib: u64) -> std::io::Result<()> {
     let bytes = mib.saturating_mul(1 << 20);
     let limit = libc::rlimit {

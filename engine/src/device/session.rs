@@ -76,7 +76,7 @@ pub struct DeviceState {
     pub temperature_c: Option<u32>,
     /// Reasons for a reduced clock, joined with `;`, or `none`.
     pub held_back_by: Option<String>,
-    /// Samples since the state was last asked whose calls could not all be queued before the device began.
+    /// Number of samples, since the state was last asked, whose calls were not all queued before the device began.
     #[serde(default)]
     pub late_samples: Option<u64>,
 }
@@ -189,11 +189,11 @@ pub trait Session {
     /// # Errors
     /// Fails if the work fails.
     fn slowdown(&mut self) -> tvm_bridge::Result<f64>;
-    /// Waits a short while for a quiet moment, after a reading that was not quiet; the slowdown then. `None` from a device
-    /// whose disturbances are not over in moments: it does not wait.
+    /// Waits a short while for a quiet moment after the reading `now`, and returns the slowdown then. `None` from a
+    /// device that does not wait, because its disturbances last longer.
     ///
     /// # Errors
-    /// As for [`Session::slowdown`].
+    /// Fails as [`Session::slowdown`] does.
     fn wait_for_quiet(&mut self, _now: f64) -> tvm_bridge::Result<Option<f64>> {
         Ok(None)
     }
@@ -239,7 +239,7 @@ pub trait Session {
     /// Records when the operators of a whole model begin and end.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Fails if the device does.
     fn marks(&self) -> anyhow::Result<Box<dyn Marks>> {
         Ok(Box::new(WallMarks::default()))
     }

@@ -55,7 +55,7 @@ pub enum OptionArity {
     List,
 }
 
-/// Why a target cannot be, as two clauses for a message.
+/// The reason why a target is invalid, as two clauses for a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {next}")]
 pub struct TargetProblem {
@@ -79,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Reads the options after a device's name. What the compiler thinks of their values is [`Device::check`]'s to say.
+    /// Reads the options after a device's name. [`Device::check`] checks their values with the compiler.
     ///
     /// # Errors
     /// Fails if a word is not an option of the device, or if an option is given twice.

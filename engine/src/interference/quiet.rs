@@ -55,7 +55,7 @@ pub struct Quiet {
 /// own times never decide.
 ///
 /// # Errors
-/// The first error of `watched`.
+/// Fails with the first error of `watched`.
 pub fn take_quiet<W: Watched>(
     policy: TimingPolicy,
     first: Duration,

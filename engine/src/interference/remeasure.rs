@@ -95,7 +95,7 @@ impl Budget {
 /// learns whether there is a result already. If it fails then, the best result so far counts.
 ///
 /// # Errors
-/// That of the first attempt.
+/// Fails with the error of the first attempt.
 pub fn until_quiet<T, E>(
     mut measure: impl FnMut(bool) -> Result<T, E>,
     interference: impl Fn(&T) -> f64,

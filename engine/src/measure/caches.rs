@@ -19,7 +19,7 @@ pub enum CacheControl<'a> {
     /// as in the model.
     Rotate {
         /// Puts activations where the operators around leave them, before every sample, which is a single call then.
-        /// None where they stay where the last call left them.
+        /// `None` if they stay where the last call left them.
         activations: Option<&'a mut dyn Place>,
     },
     /// The arguments are evicted before every sample, which is a single call then.

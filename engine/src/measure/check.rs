@@ -219,7 +219,7 @@ fn compare_elements<F: Fn(&[u8], &mut [f64])>(
             if r != 0.0 {
                 result.max_rel_error = result.max_rel_error.max(error / r.abs());
             }
-            // A NaN on one side alone makes the excess one, and counts as wrong.
+            // A NaN on one side only makes the excess NaN, and counts as wrong.
             if excess.is_nan() || excess > 0.0 {
                 result.wrong += 1;
                 if result.worst.is_none() || excess > worst_excess || excess.is_nan() {

@@ -1,9 +1,10 @@
 //! Taking the time of a kernel whose output has been checked.
 //!
-//! [`fill`] makes the seeded arguments, and [`check`] compares outputs with those of plain loops. [`sampling`] takes the samples with a [`Timer`], a
-//! [`CacheControl`] brings the caches into their state, and [`quiet`] samples whole models; [`counters`] counts in calls of their own. Which timer, counters
-//! and caches there are is the device's to say; [`mock`] has scripted ones. [`load`] tells what other processes took of the machine. Statistics on the
-//! samples are [`crate::stats`]'s.
+//! [`fill`] makes the seeded arguments, and [`check`] compares outputs with those of plain loops. [`sampling`] takes
+//! the samples with a [`Timer`], a [`CacheControl`] brings the caches into their state, and [`quiet`] samples whole
+//! models. [`counters`] counts in calls of its own. The device chooses the timer, the counters and the caches; [`mock`]
+//! has scripted ones. [`load`] measures the load by other processes. [`crate::stats`] has the statistics of the
+//! samples.
 
 pub mod caches;
 pub mod check;

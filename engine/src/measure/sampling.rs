@@ -42,7 +42,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Median time of a call; nothing at all without samples.
+    /// Median time of a call; zero without samples.
     pub fn median(&self) -> Duration {
         let summary = self.samples.summary();
         summary.map_or(Duration::ZERO, |s| {
@@ -69,7 +69,7 @@ pub struct Pruned {
 /// Times `number` calls of `run`.
 ///
 /// # Errors
-/// The first error of `run`; the calls after it are not made.
+/// Fails with the first error of `run`; later calls are not made.
 pub fn time_calls<E>(
     timer: &mut dyn Timer,
     number: u32,
@@ -99,7 +99,7 @@ fn around_calls<T, E>(
 /// Times a kernel once more if its first run was beyond the limit. `None` if the first or the second run is within it.
 ///
 /// # Errors
-/// The error of `run`.
+/// Fails if `run` does.
 pub fn take_if_pruned<E>(
     pruned: Pruned,
     timer: &mut dyn Timer,
@@ -120,7 +120,7 @@ pub fn take_if_pruned<E>(
 /// Warms up and takes samples of `run`, whose first run has taken `first`, as the policy says.
 ///
 /// # Errors
-/// The first error of `run`, or of placing tensors.
+/// Fails with the first error of `run`, or of placing tensors.
 pub fn take<E: From<tvm_bridge::Error>>(
     policy: TimingPolicy,
     first: Duration,
@@ -192,7 +192,7 @@ pub(crate) fn warm_up<E>(
     Ok(Warm { warmup, number })
 }
 
-/// Places the tensors if they are to be; what that took.
+/// Places the tensors if that was requested, and returns how long it took.
 pub(super) fn place(caches: &mut Caches<'_>) -> tvm_bridge::Result<Duration> {
     let Caches::Placed(place, tensors) = caches else {
         return Ok(Duration::ZERO);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Records moments of a run, cheaply; the intervals are read after the run.
 pub trait Marks {
-    /// Notes the present moment; on a device with a queue, that at which it has done what was started before.
+    /// Notes the present moment. On a device with a queue it is the moment at which all earlier work is done.
     fn mark(&mut self);
     /// Time from the first mark to each of them, once all work before them is done. Forgets them.
     fn take(&mut self) -> Vec<Duration>;

@@ -25,7 +25,7 @@ impl Library {
     /// Opens a library by path, or by name where the loader looks for it.
     ///
     /// # Errors
-    /// Errors of the loader.
+    /// Fails with the loader's error.
     pub fn open(path: &Path) -> Result<Library, NotThere> {
         let not_there = |reason: String| NotThere {
             what: path.display().to_string(),
@@ -49,7 +49,7 @@ impl Library {
         Ok(Library(handle))
     }
 
-    /// A function.
+    /// The function called `name`.
     ///
     /// # Errors
     /// Fails if the library has none of this name.

@@ -143,7 +143,7 @@ impl Nvml {
             Some(Nvml {
                 clock: library.function(c"nvmlDeviceGetClockInfo").ok()?,
                 temperature: library.function(c"nvmlDeviceGetTemperature").ok()?,
-                // The name of all versions; newer ones have another beside it.
+                // All versions have a function of this name; newer ones have a second name for it.
                 reasons: library
                     .function(c"nvmlDeviceGetCurrentClocksThrottleReasons")
                     .ok()?,

@@ -197,7 +197,7 @@ pub struct WholeModelSpec {
     pub graph: Graph,
     /// Number of threads to build on.
     pub jobs: usize,
-    /// Schedules of operators by function; the default one of each that is not named.
+    /// Schedules of operators by function. Operators without an entry get their default schedule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub schedules: BTreeMap<String, ScheduleSpec>,
     /// Files to write of it, if any.
@@ -248,7 +248,7 @@ pub enum Reply {
         id: Option<u64>,
         /// The status of the kernel's rows.
         status: Status,
-        /// Why, in one line.
+        /// The reason, in one line.
         reason: String,
     },
     /// Every build of the request has ended.
@@ -402,7 +402,7 @@ pub enum Counting {
 pub struct WholeModelMeasured {
     /// End-to-end samples that count, without the instrument.
     pub taken: Taken,
-    /// Samples that do not count, for the device was disturbed around them.
+    /// Number of samples that do not count, because the device was disturbed around them.
     #[serde(default)]
     pub left_out: u64,
     /// The operators' functions, with their calls in a run and the median time of one call.

@@ -78,7 +78,7 @@ pub struct ProfiledArgument {
     pub shape: Vec<i64>,
     /// Element type; empty for one that is not known.
     pub dtype: String,
-    /// The model's input or weight that it is, by its place among them.
+    /// Its index among the model's inputs and weights, if it is one of them.
     pub input: Option<usize>,
 }
 

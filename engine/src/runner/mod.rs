@@ -136,7 +136,7 @@ pub struct RunnerOrder {
     pub interrupt: Interrupt,
 }
 
-/// Makes runners: what a run is given so that it need not know where its workers are.
+/// Makes runners, so that a run need not know where its workers are.
 pub trait RunnerFactory {
     /// A runner whose workers append their standard error to the file `log`.
     fn runner(&self, order: RunnerOrder, log: &Path) -> Box<dyn Runner>;

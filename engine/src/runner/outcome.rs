@@ -10,7 +10,7 @@ use crate::protocol::{Built, Reply};
 pub struct Failure {
     /// Status of the point in the dataset.
     pub status: Status,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
@@ -28,7 +28,7 @@ impl Failure {
         *self == Failure::interrupted()
     }
 
-    /// A worker answered a request with a reply to another.
+    /// The failure of a worker that answered a request with a reply to another.
     pub(super) fn unexpected(reply: &Reply) -> Failure {
         Failure {
             status: Status::Crashed,

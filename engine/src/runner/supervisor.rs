@@ -81,7 +81,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes a kernel for built that another worker has built: this one builds it when it is first measured here.
+    /// Notes a kernel that another worker has built. This worker builds it when it is first measured here.
     pub(super) fn adopt(&mut self, spec: KernelSpec) {
         self.known.insert(spec.id, spec);
     }

@@ -51,7 +51,7 @@ pub enum WorkerStep<'a> {
 /// The scripted behaviour of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
-    /// What it is asked for; a call takes this many nanoseconds, and the reference kernel is slowed down by this factor.
+    /// The step succeeds. A call takes this many nanoseconds, and the reference kernel is slowed down by this factor.
     Works {
         /// Time of one call.
         ns: f64,
@@ -413,7 +413,7 @@ pub fn order() -> RunnerOrder {
     }
 }
 
-/// What workers may use in tests: little time, for some hang.
+/// The limits of workers in tests: little time, because some workers hang.
 pub fn policy() -> WorkerPolicy {
     WorkerPolicy {
         compile_timeout_ns: 300_000_000,

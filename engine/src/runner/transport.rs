@@ -1,8 +1,8 @@
 //! The connection between a parent and one worker, wherever the worker runs.
 //!
 //! A [`Transport`] sends requests, waits for replies and says how the worker ended; a [`Launch`] starts a worker and
-//! connects to it. Most transports are two streams of JSON lines: [`LineChannel`] does that part. What a lost worker
-//! means for the points under way is the supervisor's to decide.
+//! connects to it. Most transports are two streams of JSON lines: [`LineChannel`] does that part. The supervisor
+//! decides what a lost worker means for the points under way.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// A factor of a schedule, by its name in sweeps (kebab-case). Which there are is the device's to say.
+/// A factor of a schedule, by its name in sweeps (kebab-case). The device decides which factors there are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Factor(Cow<'static, str>);

@@ -11,7 +11,7 @@ use tvm_bridge::{PrimFunc, Result, Schedule};
 /// The threads that run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
-    /// The caller's alone, as where several kernels are built at once.
+    /// Only the caller's thread, for example when several kernels are built at once.
     OnThisThread,
     /// The threads of TVM's pool.
     InParallel,

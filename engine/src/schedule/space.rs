@@ -1,8 +1,8 @@
 //! The template space of an operator: which factors its schedule has and the values each can take.
 //!
 //! A [`Space`] is plain data. It is made where the operator's TensorIR is at hand ([`super::Templates::space`]) and
-//! sampled where the plan is. Values are listed axis by axis and on their own; which combinations are possible, and worth
-//! compiling, is the device's to say.
+//! sampled where the plan is. Values are listed axis by axis and on their own. The device decides which combinations
+//! are possible and worth compiling.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Space {
     pub shape: Value,
 }
 
-/// A factor, for one axis if it is one of axes.
+/// A factor. It has an axis if it is a factor of one axis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dimension {
     /// The factor.

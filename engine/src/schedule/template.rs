@@ -21,7 +21,7 @@ pub trait Templates: std::fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Transforms a fresh schedule by the knobs of one of the templates; returns what was done in the end.
+    /// Transforms a fresh schedule by the knobs of one of the templates. Returns the choice that was applied.
     ///
     /// # Errors
     /// Fails if there is no such template, or if its knobs do not fit the operator.

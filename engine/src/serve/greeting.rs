@@ -20,7 +20,7 @@ pub(super) struct Client {
     pub seconds: Option<f64>,
 }
 
-/// Reads a greeting and answers it; the reason for a refusal otherwise.
+/// Reads a greeting and answers it. Fails with the reason if the client is refused.
 pub(super) fn greet(stream: TcpStream, match_key: &str, key: &str) -> Result<Client, String> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => "silence".to_owned(),

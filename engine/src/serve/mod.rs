@@ -53,7 +53,7 @@ pub struct ServeRequest {
     pub session_limit: Duration,
     /// Maximum memory of a session, MiB.
     pub memory_mib: u64,
-    /// Sessions to serve before it ends; no bound if none.
+    /// Number of sessions to serve before it ends. `None` for no limit.
     pub sessions: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// Begins to listen; `program` is this one, `log` is given a line a session.
+    /// Begins to listen. `program` is the path of this program; `log` gets one line for each session.
     ///
     /// # Errors
     /// Fails if the address cannot be bound.

@@ -32,7 +32,7 @@ pub(super) struct Limits {
     pub memory_mib: u64,
 }
 
-/// Runs a session to its end, whatever that is; in words.
+/// Runs a session to its end, and describes that end in words.
 pub(super) fn run(
     program: &Path,
     stream: TcpStream,

@@ -101,7 +101,8 @@ impl Bench {
         let spec = &ready.spec;
         let is_current = |c: &Current| c.arguments.symbol == spec.symbol;
         if !self.current.as_ref().is_some_and(is_current) {
-            // The old arguments go before the new ones come: large operators have room for one set.
+            // Drops the old arguments before new ones are made, because memory may have room for one set of a large
+            // operator only.
             self.current = None;
             self.current = Some(Current::new(shared, &self.builder, spec)?);
         }
@@ -164,7 +165,7 @@ impl Bench {
             Some(timed) => (Some(timed.taken), timed.counted, timed.simulators),
         };
         if let (Some(taken), Some(counted)) = (&taken, &mut counted) {
-            // Simulators take the processor for seconds: after all that is timed.
+            // Simulators take the processor for seconds, so they run after everything that is timed.
             let known = self.simulated.entry(point.id);
             let one_thread = taken.median() * point.at.threads;
             counted.add(known.or_insert_with(|| simulated(shared, ready, &simulators, one_thread)));
@@ -213,7 +214,7 @@ impl Stopwatch {
 /// The result of timing a kernel.
 struct Timed {
     taken: Taken,
-    /// Nothing if nothing was to be counted, or the kernel was not worth it.
+    /// `None` if nothing was to be counted, or the kernel was pruned.
     counted: Option<Counted>,
     /// Simulators that still have to count.
     simulators: Vec<Box<dyn Simulator>>,

@@ -66,7 +66,7 @@ impl Builder {
         jobs: usize,
         replies: &Replies,
     ) -> Vec<Ready> {
-        // Where it cannot, they build more slowly.
+        // If this fails, the threads only build more slowly.
         let _ = shared.session.release();
         let next = AtomicUsize::new(0);
         let ready = Mutex::new(Vec::new());
@@ -203,7 +203,7 @@ impl Builder {
             Ok(mut references) => references.entry(symbol.to_owned()).or_default().clone(),
             Err(_) => anyhow::bail!("another builder panicked"),
         };
-        // Whoever comes second waits: the reference would be the same.
+        // A second thread waits, because its reference would be the same.
         let Ok(mut place) = place.lock() else {
             anyhow::bail!("another builder panicked");
         };

@@ -41,7 +41,7 @@ pub(super) struct LoadedModel {
     pub(super) graph: Graph,
     /// Its compiled functions.
     pub(super) kernels: Vec<KernelModule>,
-    /// The model's inputs and weights, by where their values lie.
+    /// The model's inputs and weights, by the address of their values.
     pub(super) addresses: HashMap<usize, usize>,
 }
 

@@ -232,8 +232,8 @@ impl Bases {
         self.at_best.is_some()
     }
 
-    /// Time of arithmetic and of traffic at the calibrated rates of the machine, ns, and time of arithmetic times how
-    /// short of power it is. Where no rates are known, nominal operations replace all three.
+    /// Time of arithmetic and of traffic at the calibrated rates of the machine, ns, and the first of them times the
+    /// machine's power shortage. Where no rates are known, nominal operations replace all three.
     pub fn at_best(&self) -> [f64; 3] {
         self.at_best.map_or_else(
             || [self.work.exp2(), 0.0, 0.0],

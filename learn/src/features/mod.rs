@@ -10,7 +10,7 @@
 //! | `compiled` | what compilers and counters say of a kernel |
 //! | [`machine`] | where it runs: its figures, calibrated rates, interference |
 //! | `device` | what a kind of device adds, and the table of kinds |
-//! | `cpu`, `cuda`, `vta` | the loops of this project's schedules, and what they take |
+//! | `cpu`, `cuda`, `vta` | the loops of this project's schedules, and their cost |
 //! | `autotvm` | the loops of AutoTVM's templates, from imported logs |
 //! | [`ablation`] | switching single estimates off |
 

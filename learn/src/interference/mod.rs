@@ -55,7 +55,7 @@ impl Slowdowns {
     /// Restores the model from what [`Slowdowns::kept`] returned.
     ///
     /// # Errors
-    /// As for [`Slowdowns::of_pairs`].
+    /// Fails as [`Slowdowns::of_pairs`] does.
     pub fn of_kept(kept: Kept) -> Result<Slowdowns> {
         let mut measured = HashMap::new();
         for sample in kept.samples.iter().filter(|sample| !sample.is_sliced) {

@@ -7,7 +7,7 @@ use super::choice::WeightedMembers;
 pub enum Parallel {
     /// The members of the ensemble.
     Members,
-    /// Nothing, because the caller runs many fits at the same time.
+    /// Nothing runs in parallel, because the caller runs many fits at the same time.
     Not,
 }
 

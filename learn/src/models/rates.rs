@@ -1,13 +1,13 @@
 //! The fitted estimate: time as a sum of the costs of a kernel's parts, with coefficients fitted to samples.
 //!
-//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs +
-//! h·several + i. The last is the shortest time of the device, h the time to start several threads and wait for them. Traffic
+//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs + h·several
+//! + i. The last is the shortest time of the device, h the time to start several threads and wait for them. Traffic
 //! alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
 //! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic are
-//! the times they take there at best. Then c and d are the factors by which they take longer in fact. Arithmetic times
-//! how short of power a machine is replaces the steps. Of the other parts only the floor stays. Non-negative least
-//! squares of the relative error (coordinate descent on the normal equations), in rounds that count samples less the
-//! further off they were.
+//! the times they take there at best. Then c and d are the factors by which they take longer in fact. The steps are
+//! replaced by the arithmetic times the machine's power shortage. Of the other parts only the floor stays. Non-negative
+//! least squares of the relative error (coordinate descent on the normal equations), in rounds that count samples less
+//! the further off they were.
 
 use std::collections::BTreeMap;
 
@@ -135,8 +135,8 @@ impl Rates {
         Self { rates, unit, units }
     }
 
-    /// The sum of the errors of some points. Points of one workload and one tile tell the number of units by how they compare: what
-    /// their errors have in common does not count.
+    /// The sum of the errors of some points. Points of one workload and one tile show the number of units by their
+    /// differences, so their common error does not count.
     fn error_among_schedules(&self, timed: &[Timed<'_>]) -> f64 {
         let group = |point: &Point| Some((point.workload, point.bases.pace_of_pieces()?));
         let errors: Vec<_> = timed

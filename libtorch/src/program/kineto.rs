@@ -51,7 +51,7 @@ pub fn start(detail: Detail) -> anyhow::Result<Recording> {
 }
 
 impl Recording {
-    /// Ends the recording: everything that was seen; its trace goes to a file if one is named.
+    /// Ends the recording and returns everything that was seen. The trace goes to a file if one is named.
     ///
     /// # Errors
     /// Fails if Kineto does, or if the file's name cannot be passed on.

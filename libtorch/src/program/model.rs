@@ -52,10 +52,10 @@ impl Model {
         })
     }
 
-    /// One run; its outputs.
+    /// Makes one run and returns its outputs.
     ///
     /// # Errors
-    /// Errors of the model.
+    /// Fails if the model does.
     pub fn run(&self) -> anyhow::Result<IValue> {
         let result = self.module.forward_is(&self.inputs);
         if let Device::Cuda(place) = self.device {

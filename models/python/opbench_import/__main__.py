@@ -1,4 +1,4 @@
-"""Entry point: one JSON request on stdin, one JSON line on stdout, talk on stderr.
+"""Entry point: one JSON request on stdin, one JSON line on stdout, messages on stderr.
 
 The answer is ``{"ok": {...}}`` or ``{"error": {"kind": ..., "message": ..., ...}}``. The exit status is 0 in both
 cases; anything else means that the importer itself broke, and stderr then tells where.

@@ -9,7 +9,7 @@ from .emit import Emitter
 
 
 def floating(dtype: str | None) -> bool:
-    """Whether an element type is one of floating-point numbers; unknown ones are taken for that."""
+    """Whether an element type is a floating-point one; unknown types count as such."""
     return dtype is None or dtype.startswith(("float", "bfloat"))
 
 
@@ -22,7 +22,7 @@ def cast_like(e: Emitter) -> list[onnx.NodeProto]:
 
 
 def infinite(e: Emitter) -> list[onnx.NodeProto] | None:
-    """IsInf of one sign, which the frontend takes for that of both."""
+    """IsInf of one sign; the frontend ignores which sign is asked for."""
     signs = [s for s, key in ((1, "detect_positive"), (-1, "detect_negative")) if e.options.get(key, 1)]
     if len(signs) == 2:
         return None
@@ -33,9 +33,9 @@ def infinite(e: Emitter) -> list[onnx.NodeProto] | None:
 
 
 def remainder(e: Emitter) -> list[onnx.NodeProto] | None:
-    """Mod of floating-point numbers. With the sign of the divisor the frontend's loses infinities: from the remainder with
-    the sign of the dividend, ``r``, it is ``r + divisor`` where the signs differ. Halves go through single precision, as
-    code for GPUs has no other remainder; it has the same value, which a half can hold."""
+    """Mod of floating-point numbers. The frontend's Mod with the sign of the divisor is wrong for infinities. So it is
+    computed from ``r``, the remainder with the sign of the dividend: ``r + divisor`` where the signs differ, else ``r``.
+    Half precision is computed in single precision, because code for GPUs has no other remainder. The value is the same."""
     dtype = e.graph.dtype(e.input(0)) or "float32"
     halves = dtype in ("float16", "bfloat16")
     if not floating(dtype) or e.options.get("fmod", 0) and not halves:

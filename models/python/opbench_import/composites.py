@@ -84,7 +84,7 @@ def known_operators() -> set[str]:
 
 
 def require_known(table: dict, present: set[str]) -> None:
-    """Refuses operators that there are not, and names of composites that an operator of the model has."""
+    """Refuses unknown operators, and names of composites that an operator of the model has already."""
     known = known_operators() | present
     for entry in table["table"]:
         if entry["name"] in present:
@@ -102,7 +102,7 @@ def require_known(table: dict, present: set[str]) -> None:
 
 
 def all_matches(found: list[Operator], main: relax.Function, table: dict) -> list[Match]:
-    """All occurrences of all sequences; entries come with the longest first, which take theirs before shorter ones."""
+    """All occurrences of all sequences; entries come longest first, so longer sequences are matched before shorter ones."""
     readers = readers_of(found, main)
     owner: dict[int, dict] = {}
     matches = []
@@ -193,7 +193,7 @@ def grouped(module: tvm.IRModule, found: list[Operator], matches: list[Match]) -
 
 
 def group(builder: relax.BlockBuilder, name: str, members: list[Operator]) -> relax.Expr:
-    """The call of a new function that computes the members; every argument from without becomes a parameter."""
+    """The call of a new function that computes the members; every argument from outside becomes a parameter."""
     made = {m.binding.var for m in members}
     outer: list[relax.Expr] = []
     for member in members:

@@ -1,4 +1,4 @@
-"""How much of a function's blocks and arguments its outputs need: what a slice behind leaves out is not computed.
+"""How much of a function's blocks and arguments its outputs need: elements that a later slice drops are not computed.
 
 An axis of a block is needed as far as the dimension that it writes is, and a dimension of a buffer as far as the axis that
 indexes it; where several axes or none index a dimension, all of it is taken to be needed. Schedules compute a producer
@@ -43,7 +43,7 @@ class Demand:
             for size, part in zip(shape, region.region):
                 axis = axis_of(part, extents)
                 own.append(size if axis is None else min(size, needed[axis]))
-            # Several readers may need different parts: at most so much of each dimension.
+            # Several readers may need different parts: the largest part of each dimension counts.
             self.buffers[region.source] = [min(size, a + b) for size, a, b in zip(shape, known, own)]
 
     def arithmetic(self, block) -> int:

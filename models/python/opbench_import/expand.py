@@ -273,7 +273,7 @@ def dropout(e: Emitter) -> list[onnx.NodeProto] | None:
 
 
 def seed_of(e: Emitter) -> int:
-    """Another one for each node, the same in every import."""
+    """A seed for each node, the same in every import."""
     return int(abs(e.options["seed"])) if "seed" in e.options else SEED + e.graph.counter
 
 

@@ -207,7 +207,7 @@ def listed_axes(graph: OnnxGraph) -> None:
 
 
 def drop_empty(graph: OnnxGraph) -> None:
-    """Pieces of no elements leave the splits that make them and the concatenations that read them."""
+    """Removes empty pieces from the splits that make them and from the concatenations that read them."""
     empty = {name for node in graph.nodes for name in node.output if 0 in (graph.shape(name) or ())}
     readers = graph.consumers()
     for name in empty:

@@ -97,7 +97,7 @@ def binary(op):
 
 
 def maximum(left: relax.Expr, right: relax.Expr) -> relax.Expr:
-    """The larger; than nothing, a rectifier."""
+    """The larger of two values; with a constant zero it is a rectifier."""
     for data, other in ((left, right), (right, left)):
         value = constant_value(other)
         if value is not None and value.size == 1 and float(value.reshape(())) == 0.0 and "float" in dtype_of(data):
@@ -113,25 +113,25 @@ def away_from_zero(walk, operation):
 
 
 def complement_of_error(walk, operation):
-    """erfc: one less the error function."""
+    """erfc: 1 - erf(x)."""
     data = walk.tensor(operation.operands[0])
     return relax.op.subtract(relax.const(1.0, dtype_of(data)), walk.emit(relax.op.erf(data)))
 
 
 def log_plus_one(walk, operation):
-    """log_plus_one: the logarithm of one more."""
+    """log_plus_one: log(1 + x)."""
     data = walk.tensor(operation.operands[0])
     return relax.op.log(walk.emit(relax.op.add(data, relax.const(1.0, dtype_of(data)))))
 
 
 def exponential_minus_one(walk, operation):
-    """exponential_minus_one: one less than the exponential."""
+    """exponential_minus_one: exp(x) - 1."""
     data = walk.tensor(operation.operands[0])
     return relax.op.subtract(walk.emit(relax.op.exp(data)), relax.const(1.0, dtype_of(data)))
 
 
 def cube_root(walk, operation):
-    """cbrt: of the absolute value, with the sign."""
+    """cbrt: the root of the absolute value, with the sign of the value."""
     data = walk.tensor(operation.operands[0])
     root = walk.emit(relax.op.power(walk.emit(relax.op.abs(data)), relax.const(1.0 / 3.0, dtype_of(data))))
     return relax.op.multiply(walk.emit(relax.op.sign(data)), root)
@@ -153,7 +153,7 @@ def whole_quotient(walk, left: relax.Expr, right: relax.Expr) -> relax.Expr:
 
 
 def divided(walk, operation):
-    """A quotient; of integers towards zero."""
+    """A quotient; for integers it is rounded towards zero."""
     left, right = operands(walk, operation)
     if "float" in dtype_of(left):
         return binary(relax.op.divide)(walk, operation)
@@ -380,7 +380,7 @@ def truth_reduction(walk, operation, name: str):
 
 
 def reducer(walk, operation) -> str:
-    """The one operation that a reduction's body is, whose start changes nothing."""
+    """The only operation of a reduction's body. The initial value must be its neutral element."""
     if len(operation.operands) != 2:
         raise Refused("it reduces several tensors at once")
     inner = [o.operation.name for o in operation.regions[0].blocks[0].operations]
@@ -480,7 +480,7 @@ COMPARISONS = {
 
 
 def compare(walk, operation):
-    """A comparison; of truth values by what they have in common, since LLVM has none for them in TVM's form."""
+    """A comparison. Truth values are compared by logical operators, because LLVM refuses TVM's comparisons of them."""
     direction = direction_of(operation)
     if direction in ("EQ", "NE") and dtype_of(walk.tensor(operation.operands[0])) == "bool":
         differs = walk.emit(binary(relax.op.logical_xor)(walk, operation))

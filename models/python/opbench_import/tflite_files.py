@@ -183,7 +183,7 @@ class Converter(tflite_frontend.OperatorConverter):
         return super().get_op_code_str(op)
 
     def get_tensors(self, tensors_idx_list) -> list:
-        """Tensors with their scales; along which axis a single scale runs means nothing, and files say this or that."""
+        """Tensors with their scales; for a single scale the axis has no meaning, and files differ in it."""
         tensors = super().get_tensors(tensors_idx_list)
         for tensor in tensors:
             if tensor.qnn_params and tensor.qnn_params["scale"].value.numpy().size == 1:

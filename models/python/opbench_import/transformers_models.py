@@ -55,7 +55,7 @@ def build(request: Request) -> Example:
         # the library's own choice, as Python does.
         config._attn_implementation = "eager"  # noqa: SLF001 - the library's own way to choose it by configuration
     config._experts_implementation = "batched_mm"  # noqa: SLF001
-    # Where an architecture has several models, the library takes the first one if none is named, but not if nothing is.
+    # If an architecture has several models, the library takes the first for an empty list of names, but fails for None.
     config.architectures = config.architectures or []
     try:
         chosen = transformers_parts.every(torch) if runs_in_torch else transformers_parts.first

@@ -26,8 +26,8 @@ def batch_normalisation(e: Emitter) -> None:
 
 
 def shift(e: Emitter) -> list[onnx.NodeProto] | None:
-    """BitShift: machines disagree on shifts by less than nothing or by all bits, of which the sign is left to the right and
-    nothing to the left."""
+    """BitShift: processors disagree on shifts by a negative number or by all bits. Here a right shift by all bits leaves
+    the sign, and a left shift leaves nothing."""
     amounts, dtype = e.graph.value(e.input(1)), e.graph.dtype(e.input(0)) or "uint8"
     bits = np.dtype(dtype).itemsize * 8
     if amounts is not None and amounts.min(initial=0) >= 0 and amounts.max(initial=0) < bits:

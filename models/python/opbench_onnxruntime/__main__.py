@@ -1,4 +1,4 @@
-"""Entry point: one order a line on stdin, one answer a line on stdout, talk on stderr; ends with its input.
+"""Entry point: one order a line on stdin, one answer a line on stdout, messages on stderr; ends with its input.
 
 Orders and answers are those of ``libtorch/src/protocol.rs``, as JSON.
 """

@@ -14,7 +14,7 @@ pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
 /// The manual page in roff.
 ///
 /// # Errors
-/// Never, as it is written to memory.
+/// Never fails, because the page is written to memory.
 pub fn man_page() -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Args::command()).render(&mut page)?;

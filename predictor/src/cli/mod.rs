@@ -1,4 +1,4 @@
-//! The command line: arguments → plain options → library → renderers. Data goes to stdout, talk to stderr.
+//! The command line: arguments → plain options → library → renderers. Data goes to stdout, messages to stderr.
 
 mod adapt;
 mod args;

@@ -19,7 +19,7 @@ pub struct ByDisturbance {
 }
 
 impl ByDisturbance {
-    /// The metrics; `None` where all samples that say were measured alike.
+    /// The metrics. `None` if all samples with this information were measured alike.
     pub(super) fn of(dataset: &Dataset, held_out: &OutOfFold, measured: &[f64]) -> Option<Self> {
         let mut metrics = metrics_by(dataset, held_out, measured, |sample| sample.disturbed);
         Some(Self {

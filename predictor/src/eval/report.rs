@@ -117,7 +117,7 @@ pub struct Report {
     pub ranker: Option<Ordering>,
     /// Coverage of the intervals; missing if there are too few groups.
     pub coverage: Option<Coverage>,
-    /// Metrics by whether something else ran while a sample was measured; missing where only one of the two was, or nothing says.
+    /// Metrics by interference during the measurement. Missing if all samples were measured alike, or none says how.
     pub by_disturbance: Option<ByDisturbance>,
     /// Metrics by kind.
     pub by_kind: BTreeMap<String, Metrics>,
@@ -366,8 +366,8 @@ fn coverage(
     })
 }
 
-/// Share of the models inside their intervals, percent. A model counts once, whatever its sizes and numbers of threads: so
-/// it does where intervals are calibrated.
+/// Share of the models inside their intervals, percent. A model counts once, whatever its sizes and numbers of threads,
+/// as in the calibration of the intervals.
 fn models_inside(models: &[WholeModel]) -> Option<f64> {
     let mut of_models: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
     for model in models {

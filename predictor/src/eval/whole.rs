@@ -324,7 +324,8 @@ fn deviation(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / count).sqrt())
 }
 
-/// Predictions (log2 ns) of held-out operators inside their running models: what that does is learned without their fold, too.
+/// Predictions (log2 ns) of held-out operators inside their running models. The effect of running there is learned
+/// without their fold, too.
 pub fn in_model(
     dataset: &Dataset,
     folds: &[Fold],

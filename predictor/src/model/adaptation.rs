@@ -7,7 +7,7 @@
 //! | 1 | the old model's of the known machines that the new one is like, times one factor |
 //! | 2 | … corrected by level, intensity and kind ([`Correction`]) |
 //! | 3 | … and by trees fitted to the residuals of the measurements |
-//! | 4 | 1 without the factor, times what the new machine takes for arithmetic, traffic, … over what those did ([`Rates`]) |
+//! | 4 | 1 without the factor, times the new machine's costs of arithmetic, traffic, … over the known machines' ([`Rates`]) |
 //! | 5 | that of a model of the measurements alone |
 //!
 //! An old model of several machines is asked as if each of them ran the point. The measurements decide the weight of

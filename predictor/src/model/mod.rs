@@ -6,8 +6,8 @@
 //! | [`file`] | the `.opm` file that holds it |
 //! | [`known`] | operators that were measured as a query asks for them |
 //! | [`neighbours`] | the nearest measured rows |
-//! | [`correction`] | what a new machine does to times: a factor, how it turns with intensity, what is left by kind |
-//! | [`expected`] | what it expects of points |
+//! | [`correction`] | how times change on a new machine: a factor, its slope with intensity, and residuals by kind |
+//! | [`expected`] | predictions for points |
 //! | [`adaptation`] | what carries a model over to a new machine: several predictions and how much each counts |
 
 pub mod adaptation;

@@ -118,7 +118,7 @@ impl Search<'_> {
         let used = |search: &Self, device: usize| search.placement.contains(&device);
         let mut branches: Vec<(f64, usize, Vec<f64>, f64)> = Vec::new();
         for (device, cost) in self.problem.choices(job) {
-            // One device is enough of several that are alike and hold nothing yet.
+            // Of several equal devices without a job, only the first is tried.
             let twin = (self.alike[device]..device)
                 .any(|other| self.alike[other] == self.alike[device] && !used(self, other));
             if twin && !used(self, device) {

@@ -142,7 +142,7 @@ impl Trained {
         let sum: f64 = totals.iter().sum();
         let share = |wanted: fn(Knowledge) -> bool| -> f64 {
             let of = totals.iter().zip(&answers);
-            // Not `sum`, which is −0 of nothing.
+            // `sum` would return −0 for an empty iterator.
             of.filter(|(_, inside)| wanted(inside.answer.knowledge))
                 .fold(0.0, |share, (total, _)| share + total / sum)
         };

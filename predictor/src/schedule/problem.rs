@@ -106,8 +106,8 @@ impl Problem {
         stages.iter().map(|groups| self.stage_time_ns(groups)).sum()
     }
 
-    /// No schedule takes less, ns, unless operators speed each other up. It is the longest chain of calls that read
-    /// each other's results, or the work of all calls shared evenly by all threads.
+    /// A lower bound on the time of every schedule, ns, unless operators speed each other up. It is the longest chain
+    /// of calls that read each other's results, or the work of all calls shared evenly by all threads.
     pub fn bound_ns(&self) -> f64 {
         let mut work_ns = 0.0;
         let mut ends_ns: Vec<f64> = Vec::new();

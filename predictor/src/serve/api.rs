@@ -1,4 +1,4 @@
-//! The requests and their answers. Every answer but the page is JSON; one that says no is `{"error": "…"}`.
+//! The requests and their answers. Every answer but the page is JSON; a refusal is `{"error": "…"}`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`candidates`] | what there is to choose from |
-//! | [`uncertainty`] | what is not known of candidates given the measured points, and what measuring one would change |
-//! | [`cost`] | what measuring costs, learned from the rows there are |
+//! | [`uncertainty`] | the uncertainty of candidates given the measured points, and its reduction by measuring one |
+//! | [`cost`] | the cost of measuring, learned from the existing rows |
 //! | [`choose`] | the choice within a budget |
 //! | [`plan`] | the plan that the collector takes |
 //! | [`simulate`] | whether it beats chance |

@@ -178,7 +178,7 @@ fn judge(
 /// Simulates a rule for several seeds on all cores.
 ///
 /// # Errors
-/// As [`simulate`].
+/// Fails as [`simulate`] does.
 pub fn repeated(
     dataset: &Dataset,
     costs: &CostModel,

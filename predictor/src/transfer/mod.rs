@@ -3,10 +3,10 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`choose`] | which points to measure there: those that stand for most others |
-//! | [`alike`] | which of the machines that the model was trained on the new one is like |
+//! | [`alike`] | the known machines that the new one is similar to |
 //! | [`fit`] | adapts a model by them |
-//! | [`stack`] | how much each of several predictions counts |
-//! | [`gain`] | what that brings over no measurement and over starting afresh |
+//! | [`stack`] | the weights of several predictions |
+//! | [`gain`] | the gain over no measurement and over a new model |
 //! | [`machines`] | … for every machine of a dataset, held out in turn |
 
 pub mod alike;

@@ -8,7 +8,7 @@
 //! | [`segment`] | segmented regression and the knee, with an interval |
 //! | [`choose`] | which value to use, from a few probes, other sweeps and some more measurements |
 //! | [`analysis`] | all of it for every sweep |
-//! | [`knob`] | what each step of one knob of a schedule does, all else equal |
+//! | [`knob`] | the effect of each step of one knob of a schedule, all else equal |
 
 pub mod analysis;
 pub mod choose;

@@ -1,7 +1,7 @@
 //! Perfetto traces: tracks with slices and counters.
 //!
-//! [`message`] writes protocol buffers, [`writer`] the packets of tracks, with texts interned per track. What the tracks
-//! are of is the caller's business.
+//! [`message`] writes protocol buffers, [`writer`] the packets of tracks, with texts interned per track. The caller
+//! decides what the tracks show.
 
 pub mod arguments;
 pub mod message;

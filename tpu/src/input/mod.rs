@@ -1,7 +1,7 @@
 //! Reading the files of a dump: `global.profile`, the containers, PMU records, command nodes and descriptors.
 //!
-//! Owns bytes and their meaning one by one. Order in time, ids and which command belongs to which record are the
-//! business of [`crate::matching`].
+//! Owns bytes and their meaning one by one. [`crate::matching`] handles order in time, ids, and the command of each
+//! record.
 
 pub mod container;
 pub mod core;

@@ -7,7 +7,7 @@
 //! - `pairing` pairs sections of records and of commands, which correspond one to one in a whole dump. For other dumps
 //!   `recovery` pairs as many sections as possible, and marks the certain pairs.
 //! - [`bind`] gives each record of a [`stream`] its command by id; [`cdma`] does so for ports, which several cores feed.
-//! - [`timeline`] checks what two engines of a core did by when they did it.
+//! - [`timeline`] compares two engines of a core by the times of their commands.
 
 pub mod bind;
 pub mod cdma;

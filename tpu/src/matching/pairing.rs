@@ -1,7 +1,7 @@
 //! Finds the command section of each record.
 //!
-//! In a whole dump the sections of records and of commands correspond one to one, and all of it is certain. Of other
-//! dumps [`super::recovery`] says what is left.
+//! In a whole dump the sections of records and of commands correspond one to one, and all of it is certain. For other
+//! dumps see [`super::recovery`].
 
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ impl Pairing {
         }
     }
 
-    /// Each section of records with the section of commands of its number.
+    /// Pairs each section of records with the section of commands of the same number.
     fn one_to_one(records: usize, parts: &[RecordSection], shifted: bool) -> Self {
         let group = |(number, part): (usize, &RecordSection)| Group {
             records: part.range.clone(),

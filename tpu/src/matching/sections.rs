@@ -2,7 +2,7 @@
 //!
 //! A section is an engine's work between two resets of its ids, usually one kernel. In a whole dump the lists
 //! correspond one to one. In others the cheapest alignment is taken, by the number of records and commands left over.
-//! `embed` decides how certain it is.
+//! `recovery` decides how certain the pairs are.
 
 use std::ops::Range;
 

@@ -55,7 +55,7 @@ impl Timeline {
         }
     }
 
-    /// Whether another engine began commands after a reset of ids before this one had ended its commands before that
+    /// Whether `other` began commands that follow a reset of ids while this engine still ran commands from before that
     /// reset. Then one of the two has the wrong commands. The system DMA may be late, but not early.
     pub fn outlasts(&self, other: &Timeline) -> bool {
         let began_behind = |next: u32| {

@@ -1,8 +1,8 @@
 //! One session of a server, in a process of its own: TVM's loop over a connection that has been greeted.
 //!
 //! Files are read and written in the session's folder alone, and only libraries from there are loaded. Names that lead
-//! out of it are refused, and TVM's functions that take any path are removed. What else an uploaded kernel may do is
-//! the process's to bound.
+//! out of it are refused, and TVM's functions that take any path are removed. The process bounds what else an uploaded
+//! kernel may do.
 
 use std::os::fd::RawFd;
 use std::path::{Component, Path, PathBuf};

@@ -179,7 +179,7 @@ impl Tracker {
         Ok(queues)
     }
 
-    /// Says that a server of this key listens at a port; a host of its own, if it is not the one of this connection.
+    /// Registers a server of this key at a port, with its host if that differs from the one of this connection.
     ///
     /// # Errors
     /// Fails if the tracker is lost, or refuses.

@@ -4,7 +4,7 @@
 //! back, twice a call. Here the functions themselves are wrapped: when it starts, a machine looks up every function
 //! that it calls by name. It looks first in the modules that it is linked with, then among TVM's global functions. A
 //! machine that is linked with nothing, and started while wrappers are registered under those names, always calls the
-//! wrappers. Functions of the Relax program itself are no such calls; what they call is.
+//! wrappers. Functions of the Relax program itself are not wrapped, but what they call is.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

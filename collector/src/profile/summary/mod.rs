@@ -56,7 +56,7 @@ pub enum SortBy {
     Program,
 }
 
-/// Whose work a line is.
+/// The part of the program that does a line's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// An operator of the model.
@@ -70,7 +70,7 @@ pub enum Class {
 pub struct Line {
     /// Name of the operator or the machine's function, or of the group.
     pub name: String,
-    /// Whose work it is.
+    /// The part of the program that does its work.
     pub class: Class,
     /// The operator's kind, if all calls agree.
     pub kind: Option<String>,
@@ -102,7 +102,7 @@ pub struct Line {
     pub bytes: Option<u64>,
     /// Share of the threads' time that they spent in tasks (0 to 1); none without parallel loops.
     pub busy_share: Option<f64>,
-    /// Where it stands under the roofs, where those were calibrated.
+    /// Its position under the roofs, if they were calibrated.
     pub standing: Option<Standing>,
     /// Own counts in a run, in the order of [`ProfiledModel::counted`].
     pub counts: Vec<f64>,

@@ -79,7 +79,7 @@ impl Tuner for Auto {
     }
 }
 
-/// New points in the order of their predicted cost; as they come before there is a model.
+/// New points in the order of their predicted cost, or in the given order if there is no model yet.
 fn ranked(
     history: &History,
     shared: &Shared<'_>,

@@ -78,7 +78,7 @@ pub struct Tuning {
     tasks: Vec<Task>,
     learned: Learned,
     place: u64,
-    /// Proposed candidates: task, and point and key, which the default schedule has where the space holds it.
+    /// Proposed candidates: the task, and point and key. The default schedule has these only if the space contains it.
     pending: HashMap<u64, (usize, Option<(Point, String)>)>,
     /// Whether a tuner asks the shared model.
     learns: bool,

@@ -16,7 +16,7 @@ use super::tuner::{History, Shared, Trial, Tuner};
 
 /// An improvement of the best time that counts.
 const IMPROVEMENT: f64 = 0.01;
-/// Trials without an improvement after which a task ends, as a share of its trials, and the fewest.
+/// A task ends if this share of its trials, and at least this number, brought no improvement.
 const PATIENCE: (f64, usize) = (0.4, 48);
 /// Trials after which a task ends that has not built once.
 const HOPELESS: usize = 24;
@@ -99,7 +99,7 @@ impl Task {
         }
     }
 
-    /// Begins with the default schedule; its point, where the space holds it, with the key of its schedule there.
+    /// Begins with the default schedule. Returns its point and the key of its schedule, if the space contains it.
     pub fn begin(&mut self) -> Option<(Point, String)> {
         self.proposed += 1;
         let base = self.base.clone();
@@ -142,7 +142,7 @@ impl Task {
     /// The next points with their schedules; none when the task has ended.
     ///
     /// # Errors
-    /// Errors of the tuner.
+    /// Fails if the tuner does.
     pub fn propose(
         &mut self,
         learned: &Learned,

@@ -29,6 +29,6 @@ pub fn nightly_summary(report: &NightlyReport) -> Vec<SummaryFile> {
 
 /// The result of a nightly run as JSON.
 pub fn nightly_json(report: &NightlyReport) -> String {
-    // Numbers, texts and lists: such a value always has a JSON form.
+    // A value of numbers, texts and lists always has a JSON form.
     serde_json::to_string(report).unwrap_or_default()
 }

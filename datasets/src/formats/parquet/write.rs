@@ -23,7 +23,8 @@ const GROUP_ROWS: usize = 8_192;
 /// Writes rows to `path`, replacing it as a whole; returns their number.
 ///
 /// # Errors
-/// The first error among the rows, a row that may not be part of a dataset, or that the file cannot be written.
+/// Fails with the first error among the rows, on a row that may not be part of a dataset, or if the file cannot be
+/// written.
 pub fn write(path: &Path, rows: impl Iterator<Item = Result<Row>>) -> Result<u64> {
     let schema = file_schema(column_type).map_err(|error| write_error(path, error))?;
     write_as(path, schema, rows)

@@ -1,4 +1,4 @@
-//! Activations in the caches of the cores, as the operators around leave them inside a model.
+//! Puts activations into the caches of the cores, as the neighbouring operators of a model would leave them.
 //!
 //! With several threads, an operator finds its inputs in the caches of the cores that computed them. It finds its
 //! output's memory in the cache of the core that used it before. A kernel that is only repeated finds every line in the

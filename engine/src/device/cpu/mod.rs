@@ -55,7 +55,7 @@ impl DevicePlan for Cpu {
     }
 
     fn remote_cache_states(&self) -> &'static [CacheState] {
-        // Copies of arguments that take turns need a clock here.
+        // The other states rotate copies of the arguments between calls, which needs a clock on this machine.
         &[CacheState::Hot, CacheState::Flushed]
     }
 

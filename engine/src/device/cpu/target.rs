@@ -58,7 +58,7 @@ pub(super) fn check(target: &Target) -> Result<(), TargetProblem> {
     if cpu.is_none() && attributes.is_empty() {
         return Ok(());
     }
-    // Where TVM cannot be loaded, the worker says so, and why.
+    // If TVM cannot be loaded, the worker reports why.
     let cpus = llvm::cpus().unwrap_or_default();
     if cpus.is_empty() {
         return Ok(());

@@ -58,7 +58,7 @@ impl Runtime {
     /// Place of the first GPU on the PCI bus.
     ///
     /// # Errors
-    /// Errors of CUDA.
+    /// Fails with CUDA's error.
     pub fn bus_id(self) -> Result<CString, CudaError> {
         /// More than a place has: `domain:bus:device.function`.
         const BYTES: usize = 64;
@@ -302,7 +302,7 @@ impl ReferenceKernel {
     /// Allocates the memory and takes readings until the clocks are up.
     ///
     /// # Errors
-    /// Errors of CUDA.
+    /// Fails with CUDA's error.
     pub fn new(runtime: Runtime, timer: &mut EventTimer) -> Result<ReferenceKernel, CudaError> {
         let mut reference_kernel = ReferenceKernel {
             scratch: Scratch::new(runtime, REFERENCE_BYTES)?,
@@ -326,7 +326,7 @@ impl ReferenceKernel {
         }
     }
 
-    /// A reading over the best so far, itself among them.
+    /// Takes a reading, and divides it by the best so far. The best includes this reading.
     fn read(&mut self, timer: &mut EventTimer) -> f64 {
         let scratch = &mut self.scratch;
         let mut fill = || {

@@ -48,7 +48,7 @@ impl Gate {
     /// Holds back all work that starts from now on, until the answer is dropped or [`LONGEST`] is over.
     ///
     /// # Errors
-    /// Errors of CUDA.
+    /// Fails with CUDA's error.
     pub fn close(self) -> Result<Closed, CudaError> {
         let number = CLOSED.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = Closed { number };

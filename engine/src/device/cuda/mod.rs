@@ -5,8 +5,8 @@
 //! | [`arch`], [`target`] | the architectures, and targets for them |
 //! | [`templates`] | schedule templates: blocks, threads, shared memory |
 //! | [`nvrtc`] | NVIDIA's compiler, in processes of its own |
-//! | [`cubin`], [`disassembler`], [`occupancy`] | what kernels take of a multiprocessor |
-//! | [`compiler`] | from a lowered program to source, machine code and what it takes of the device |
+//! | [`cubin`], [`disassembler`], [`occupancy`] | the resources of a multiprocessor that kernels need |
+//! | [`compiler`] | from a lowered program to source, machine code and the resources that it needs |
 //! | [`events`], [`gate`] | timing on the GPU, and its cache |
 //! | [`session`], [`columns`] | the device in the worker; its columns of rows |
 //! | [`remote`] | a GPU behind a server of TVM's RPC |

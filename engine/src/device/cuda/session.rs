@@ -119,7 +119,7 @@ impl Session for CudaSession {
             return Ok(1.0);
         };
         let fill = gpu.reference_kernel.slowdown(&mut gpu.timer);
-        // Filling memory does not slow down with the multiprocessors' clock, and kernels do.
+        // Kernels slow down with the multiprocessors' clock. The reference kernel does not, because it fills memory.
         let throttled = gpu.throttling.as_mut().map_or(1.0, Throttling::slowdown);
         Ok(fill.max(throttled))
     }

@@ -148,7 +148,7 @@ pub fn servers(address: &RemoteAddress) -> anyhow::Result<Queue> {
 /// session has just ended.
 ///
 /// # Errors
-/// As for [`servers`].
+/// Fails as [`servers`] does.
 pub fn free_servers(address: &RemoteAddress) -> anyhow::Result<u64> {
     /// Longest wait: a server offers itself again within a second.
     const MOMENT: Duration = Duration::from_secs(3);

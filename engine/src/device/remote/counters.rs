@@ -129,12 +129,12 @@ impl Served {
         serde_json::to_string(&offer).unwrap_or_default()
     }
 
-    /// Begins to count with the source of a number.
+    /// Starts the counters of the source with this index.
     pub fn start(&self, index: &str) -> String {
         self.with(index, |source| source.start())
     }
 
-    /// Ends it; the readings.
+    /// Stops them; returns the readings.
     pub fn stop(&self, index: &str) -> String {
         self.with(index, |source| source.stop())
     }

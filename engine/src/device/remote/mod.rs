@@ -2,8 +2,8 @@
 //!
 //! [`connect`] finds a server, by its tracker or directly. [`session`] is what a worker measures with. [`compiler`] links
 //! and uploads ([`link`]). [`meter`] takes times from the server's own clock, so the connection is no part of them.
-//! [`facts`] asks what the machine is, [`counters`] what its processor counts, [`equal`] whether outputs there are as those
-//! that were checked. Which schedules there are is the device's own to say, as on this machine.
+//! [`facts`] asks what the machine is, [`counters`] what its processor counts, [`equal`] whether outputs there are as
+//! those that were checked. The device's own templates decide the schedules, as on this machine.
 
 mod compiler;
 pub mod connect;

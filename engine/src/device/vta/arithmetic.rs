@@ -450,7 +450,7 @@ fn per_filter<T: Copy>(values: &[T], filters: usize) -> Vec<T> {
     }
 }
 
-/// The shift that multiplies by all of these factors: none unless they are one power of two.
+/// The shift that multiplies by these factors. `None` unless all of them are the same power of two.
 fn own_shift(factors: &[f32]) -> Result<Option<i16>, String> {
     let bad = |factor: &&f32| !factor.is_finite() || **factor <= 0.0;
     if let Some(factor) = factors.iter().find(bad) {

@@ -46,7 +46,7 @@ impl Chip {
     /// Runs a program on tensors in DRAM.
     ///
     /// # Errors
-    /// As for [`Chip::simulate`].
+    /// Fails as [`Chip::simulate`] does.
     pub fn execute(
         &self,
         profile: &Profile,

@@ -1,9 +1,9 @@
 //! VTA on a PYNQ board, simulated: the target `pynq`.
 //!
-//! [`operator`] finds the part of an operator that the accelerator does ([`bytes`]: of a quantised one), [`knobs`] has its
-//! configurations. [`compiler`] lowers it with the crate `vtasim`, [`arithmetic`] quantises and runs it, and [`session`]
-//! reports what the simulator counted. The rest would run on the board's Cortex-A9. Its time is missing, because it can be
-//! measured only on a board.
+//! [`operator`] finds the part of an operator that the accelerator can run ([`bytes`] for quantised operators).
+//! [`knobs`] has its configurations. [`compiler`] lowers it with the crate `vtasim`, [`arithmetic`] quantises and runs
+//! it, and [`session`] reports what the simulator counted. The rest would run on the board's Cortex-A9. Its time is
+//! missing, because it can be measured only on a board.
 
 mod arithmetic;
 mod bytes;

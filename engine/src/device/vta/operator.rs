@@ -69,7 +69,7 @@ pub(super) struct Rest {
     pub blocks: Vec<String>,
 }
 
-/// Why VTA does no part of an operator, as a clause.
+/// The reason why VTA runs no part of an operator, as a clause.
 pub(super) type Refusal = String;
 
 /// An operator's function, taken apart.

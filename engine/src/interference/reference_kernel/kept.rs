@@ -49,7 +49,7 @@ struct Found {
     idle: Vec<IdleTimes>,
 }
 
-/// The file. It is an extra: where it cannot be read or written, a process knows its own times alone.
+/// The file. It is optional: if it cannot be read or written, a process has only its own times.
 #[derive(Debug)]
 pub(super) struct Kept {
     path: Option<PathBuf>,
@@ -110,7 +110,7 @@ impl Kept {
         });
         all.drain(..all.len().saturating_sub(MOST_PROCESSES));
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(&all)) {
-            // See the type's comment; without the folder there is no file.
+            // The file is optional, so an error is ignored.
             let _ = std::fs::create_dir_all(folder);
             let _ = write_atomically(path, text.as_bytes());
         }

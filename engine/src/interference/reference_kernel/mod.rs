@@ -85,7 +85,7 @@ impl ReferenceKernel {
     /// Time of the work on the threads in use now over its idle time there, at least 1.
     ///
     /// # Errors
-    /// Errors of the pool.
+    /// Fails if the pool does.
     pub fn slowdown(&mut self, pool: &Pool) -> Result<f64> {
         let threads = pool.in_use()?;
         // The first readings are of cores that wake up. Without earlier ones, a disturbance must not last through all.
@@ -117,7 +117,7 @@ impl ReferenceKernel {
     /// Waits for a quiet moment, a quarter of a second at most, after a reading that was not quiet; the slowdown then.
     ///
     /// # Errors
-    /// Errors of the pool.
+    /// Fails if the pool does.
     pub fn wait_for_quiet(&mut self, now: f64, pool: &Pool) -> Result<f64> {
         let threads = pool.in_use()?;
         let waits = self.waits.get(&threads).copied().unwrap_or(MOST_WAITS);

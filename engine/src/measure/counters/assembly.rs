@@ -54,7 +54,7 @@ pub(super) struct Effect {
 /// The assembly of a program's kernel, compiled once more.
 ///
 /// # Errors
-/// Errors of TVM, as text.
+/// Fails with TVM's error as text.
 pub(super) fn assembly(program: &Program<'_>) -> Result<String, String> {
     Lowered::new(program.module, program.target, Asserts::Dropped)
         .and_then(Lowered::generate)
@@ -239,7 +239,7 @@ fn lanes(mnemonic: &str, operands: &[&str]) -> Option<u32> {
     Some(widest / if name.ends_with("pd") { 8 } else { 4 })
 }
 
-/// Arithmetic of an instruction on this many lanes. Of ARM's it is counted as of four lanes.
+/// Arithmetic of an instruction on this many lanes. ARM instructions are counted as four lanes.
 fn flops(mnemonic: &str, lanes: u32) -> u32 {
     const ONE: [&str; 8] = ["add", "sub", "mul", "div", "max", "min", "sqrt", "rcp"];
     const TWO: [&str; 4] = ["fmadd", "fmsub", "fnmadd", "fnmsub"];

@@ -38,7 +38,7 @@ fn problem(reason: impl Into<String>, next: &str) -> CounterError {
     CounterError::new(NAME, reason, next)
 }
 
-/// Why not, on processors whose assembly is not understood.
+/// Checks that the assembly of this processor can be parsed here.
 fn available() -> Result<(), CounterError> {
     if cfg!(target_arch = "x86_64") {
         return Ok(());

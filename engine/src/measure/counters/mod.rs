@@ -77,13 +77,13 @@ impl Counted {
     }
 }
 
-/// Why a source, or one counter of it, does not count.
+/// The reason why a source, or one of its counters, does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{subject}: {reason}; {next}")]
 pub struct CounterError {
     /// The source, or the counter as `source:name`.
     pub subject: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
     /// How to enable the source.
     pub next: String,
@@ -235,7 +235,7 @@ pub struct Opened {
     pub simulators: Vec<Box<dyn Simulator>>,
     /// Requested counters that are not available here.
     pub refused: Vec<Count>,
-    /// Whether nobody named the sources: they then count only where that takes little time.
+    /// Whether the user named no source. Sources then count only if that takes little time.
     pub is_automatic: bool,
 }
 

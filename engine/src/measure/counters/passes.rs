@@ -57,7 +57,7 @@ struct Pass {
 /// Makes calls of `run` while each of the sources counts in its turn. A source that refuses is a reason in the counts.
 ///
 /// # Errors
-/// The first error of `run`, or of placing tensors.
+/// Fails with the first error of `run`, or of placing tensors.
 pub fn count<E: From<tvm_bridge::Error>>(
     opened: Opened,
     mut calls: Calls<'_, '_>,

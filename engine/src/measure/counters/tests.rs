@@ -59,7 +59,7 @@ fn perf_stat() -> Option<Child> {
     }
 }
 
-/// Ends it as Ctrl-C would; the page faults that it counted.
+/// Ends it as Ctrl-C would, and returns the page faults that it counted.
 fn faults_of(mut child: Child) -> Option<f64> {
     // SAFETY: the signal goes to a child that was not waited for yet.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::measure::mock::ScriptedCounter;
 
-    /// A counter that says 2 of nothing, and then these.
+    /// A counter that reads 2 for an empty interval, and then these counts.
     fn counter(counts: &[f64]) -> ScriptedCounter {
         ScriptedCounter::new("events", [&[2.0; EMPTY], counts].concat())
     }

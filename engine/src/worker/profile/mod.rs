@@ -71,7 +71,7 @@ impl LoadedModel {
             None => watch.pairs(Duration::from_nanos(spec.overhead_budget_ns))?,
         };
         let slowdown = before.max(session.slowdown()?);
-        // Last, so that no counter is open while anything is timed.
+        // Counting comes last, so that no counter is open while anything is timed.
         let opened = session.counters()(&spec.counters);
         let counts = watch.count(seen.seen.len(), opened)?;
         Ok(Profiled {

@@ -58,7 +58,7 @@ impl Seen {
         }
     }
 
-    /// The calls, with who allocates and frees what; `inputs` are the addresses of the model's inputs.
+    /// The calls, with the memory that each allocates and frees. `inputs` are the addresses of the model's inputs.
     pub fn calls(&self, inputs: &HashMap<usize, usize>) -> Vec<ProfiledCall> {
         let argument = |tensor: &TensorFacts| ProfiledArgument {
             shape: tensor.shape.clone(),

@@ -25,7 +25,7 @@ impl Lanes {
     /// Does a job on each lane at the same time, lane `i` on the processors of the `i`-th job, and waits for all.
     ///
     /// # Errors
-    /// The first error of a job, or a lane's thread cannot be started.
+    /// Fails with the first error of a job, or if a lane's thread cannot be started.
     pub fn run(&mut self, jobs: Vec<(Vec<usize>, Job)>) -> anyhow::Result<()> {
         let (done, results) = channel();
         let many = jobs.len();

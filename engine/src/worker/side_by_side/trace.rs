@@ -206,7 +206,7 @@ fn watch(model: &LoadedModel) -> anyhow::Result<(Seen, Vec<Tensor>)> {
 /// The arguments of a call with their values, copied in the moment before the call.
 ///
 /// # Errors
-/// As for [`Traced::of`], or the call calls no kernel.
+/// Fails as [`Traced::of`] does, or if the call calls no kernel.
 pub(super) fn arguments_of(
     model: &LoadedModel,
     traced: &Traced,

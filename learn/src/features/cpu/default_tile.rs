@@ -1,9 +1,9 @@
 //! The register tile of an operator whose schedule is the collector's default.
 //!
-//! An operator that is only asked about was never scheduled. Its default schedule follows from its loops and from how its
-//! weights are packed. The collector schedules by the same arithmetic ([`opmodels::tile`]). It is taken from these columns
-//! for rows that were measured, too, so that training and queries see the same. Only of convolutions and products is it
-//! known without looking at the program.
+//! An operator that is only asked about was never scheduled. Its default schedule follows from its loops and from how
+//! its weights are packed. The collector schedules by the same arithmetic ([`opmodels::tile`]). It is taken from these
+//! columns for rows that were measured, too, so that training and queries see the same. It is known without looking at
+//! the program only for convolutions and products.
 
 use opdata::{LoopKind, Row};
 use opmodels::tile::{PixelTile, Tile, VectorExtent, VectorUnit, pieces};

@@ -1,7 +1,8 @@
 //! The features of a GPU kernel's loop nest: what fits on a multiprocessor, waves, work and loads of a step.
 //!
-//! An imported log does not describe its device. So occupancy and waves are of a nominal one: [`SMS`] multiprocessors unless the user names their
-//! number, 1024 threads, 16 blocks, 64 Ki registers each: the trees learn where the real one differs.
+//! An imported log does not describe its device. So occupancy and waves are those of a nominal one. It has [`SMS`]
+//! multiprocessors, unless the user names their number, each with 1024 threads, 16 blocks and 64 Ki registers. The
+//! trees learn where the real device differs.
 
 use crate::features::cuda::nest::{GpuNest, SMS};
 use crate::features::list::Values;

@@ -128,7 +128,7 @@ impl MachineFacts {
         })
     }
 
-    /// The facts in a run's environment; a machine that nothing is known of if the run recorded none.
+    /// The facts in a run's environment. If the run recorded none, nothing but the machine's name is known.
     ///
     /// # Errors
     /// Fails if the environment or its calibration is of another format, or damaged.

@@ -1,7 +1,7 @@
-//! Runs of neighbours: how far an operator that copies or works element by element goes through its first input as through its
-//! output. Also how long the rows are along which a window slides.
+//! Runs of neighbours: the number of adjacent elements that a copy or an element-wise operator reads from its first
+//! input in the order of its output. Also the length of the rows along which a window slides.
 //!
-//! Nothing of it takes a schedule, but the collector's follows from it: it makes vectors of whole runs.
+//! None of this needs a schedule. The collector's schedule follows from it, because it makes vectors of whole runs.
 
 use opdata::{Dims, Row, Shapes};
 use opmodels::tile::{VectorUnit, even_vector_length};

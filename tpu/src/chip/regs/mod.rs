@@ -1,8 +1,8 @@
 //! Bit layouts of the chips' commands ("descriptors") and the decoding of a stream of them.
 //!
 //! The layouts are text tables beside this file (format: `tools/regtables.py`, which made them), read once per chip.
-//! Owns lookup, field access and stream walking; what the fields mean is the business of [`crate::chip::ops`] and
-//! [`crate::view`].
+//! This module owns lookup, field access and stream walking; [`crate::chip::ops`] and [`crate::view`] interpret the
+//! fields.
 
 mod salvage;
 mod stream;

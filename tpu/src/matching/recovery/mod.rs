@@ -1,9 +1,9 @@
 //! Finds the commands of records in a damaged dump. A whole dump never needs this.
 //!
-//! Certain is what no other reading of the records as a subsequence of the commands contradicts ([`embed`], [`proof`]).
-//! Where they are no subsequence, commands are lost or records are not of the program. Sections are aligned at the
-//! least cost, and all of it is guessed. `shift` guesses where numbers in a section that lost commands begin to be
-//! shifted.
+//! A pair is certain if no other reading of the records as a subsequence of the commands contradicts it ([`embed`],
+//! [`proof`]). Where they are no subsequence, commands are lost or records are not of the program. Sections are aligned
+//! at the least cost, and all of it is guessed. `shift` guesses where numbers in a section that lost commands begin to
+//! be shifted.
 
 mod embed;
 mod proof;

@@ -69,7 +69,7 @@ impl Columns {
     /// Elements of a row that are computed together.
     fn width(&self, lanes: i64) -> i64 {
         match self.outer_rows() {
-            // Pieces of a single row are the parallel ones.
+            // With a single row, its pieces run in parallel.
             1 => even_vector_length(self.length(), lanes),
             _ => self.length(),
         }

@@ -25,7 +25,7 @@ pub(super) enum Shape {
     /// A contraction that other algorithms can compute too.
     Convolution {
         of: Convolution,
-        /// The direct one: what its combinations are checked against, and its suggested knobs.
+        /// The direct algorithm: the shape that its combinations are checked against, and its suggested knobs.
         direct: Box<Shape>,
         knobs: Box<ContractionKnobs>,
         registers: VectorUnit,

@@ -247,8 +247,8 @@ fn lanes_of_tail(s: &Schedule, tail: &Block, around: usize, knobs: DotKnobs) -> 
     let width = knobs.vectors * Knobs::DOT_LANES;
     let loops = s.loops(tail)?;
     let own = loops.get(around..).unwrap_or_default();
-    // There may be equally many rows. If the output has channels outside, the first loop of this extent is that of the
-    // channels.
+    // The rows may have the same extent as the channels. If the output has channels outside, the first loop of this
+    // extent is the channels'.
     let extents: Vec<i64> = own.iter().map(|l| s.extent(l)).collect::<Result<_>>()?;
     let Some(place) = extents.iter().position(|e| *e == width) else {
         return Ok(());

@@ -82,7 +82,7 @@ impl Rows {
             return Err(unfit("no rows around the reductions"));
         }
         let fits = match &reductions[..] {
-            // One reduction is rather a contraction's, unless it is of rows in memory.
+            // A single reduction is left to the contraction template, unless it reduces contiguous rows.
             [only] => sums_up_rows(only),
             _ => !output.info.is_reduction(),
         };
@@ -269,7 +269,8 @@ fn factor(s: &Schedule, own: &[Loop], lanes: i64) -> Result<Option<Loop>> {
     if extent % lanes != 0 {
         s.part_loop(steps)?;
     }
-    // The sums are begun in the loop's first step: TVM runs no loop in parallel around several that are begun apart.
+    // Each sum is initialised in its loop's first step. TVM cannot parallelise a loop around several reductions that
+    // are initialised apart.
     s.vectorize(lane)?;
     Ok(Some(row.clone()))
 }

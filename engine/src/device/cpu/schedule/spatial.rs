@@ -66,7 +66,7 @@ fn prepared(s: &Schedule, unit: VectorUnit) -> Result<Part> {
     Ok(tail)
 }
 
-/// An operator that pads and does nothing else fills and copies; returns what that is in knobs, nothing for others.
+/// Schedules an operator that only pads: it fills and copies. Returns its knobs; `None` for other operators.
 fn padded(s: &Schedule, tail: &Part, unit: VectorUnit) -> Result<Option<SpatialKnobs>> {
     if !is_padding(s, &tail.block)? {
         return Ok(None);

@@ -30,8 +30,8 @@ pub(super) fn cropped_axis<'a>(parts: &Parts, info: &'a BlockInfo) -> Option<&'a
     (vector.packed.is_none() && wanted? < axis.extent).then_some(axis)
 }
 
-/// Refuses a tail that takes the sums in an order of its own, as one that brings phases together: TVM computes it beside a
-/// tile without an error, but for the wrong elements.
+/// Refuses a tail that reads the sums in another order, such as one that brings phases together. TVM would compute it
+/// beside a tile without an error, but for the wrong elements.
 pub(super) fn follows(tail: &Part, anchor: &Part) -> Result<()> {
     let sums = anchor.info.writes.first().map(|w| &w.buffer);
     let mut indices = tail.info.reads.iter().filter(|r| Some(&r.buffer) == sums);
@@ -65,8 +65,8 @@ pub(super) fn turn(
     Ok(Some(copy))
 }
 
-/// The tail's axis along which the sums are contiguous in registers. Only if the output is contiguous along another axis, and
-/// nothing else that the tail reads is along this one.
+/// The tail's axis along which the sums are contiguous in registers. `None` unless the output is contiguous along
+/// another axis and nothing else that the tail reads runs along this one.
 fn turned_axis(tail: &BlockInfo, anchor: &BlockInfo, knobs: &ContractionKnobs) -> Option<usize> {
     let vector = knobs.vector_axis.as_deref()?;
     let sums = anchor.writes.first()?;
@@ -117,7 +117,7 @@ pub(super) fn vectorize(
     unit: VectorUnit,
 ) -> Result<()> {
     let info = s.info(tail)?;
-    // Loops of one iteration are not there: a tail of a single element has none of its own.
+    // Loops of one iteration are left out, so a tail of a single element has no loop of its own.
     let loops = s.loops(tail)?;
     let Some(innermost) = loops.get(around..).and_then(|own| own.last()) else {
         return Ok(());

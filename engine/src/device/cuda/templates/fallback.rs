@@ -79,7 +79,7 @@ fn kernels(s: &Schedule, blocks: &[Block], knobs: ElementKnobs) -> Result<()> {
     let names = blocks.iter().map(|b| Ok(s.info(b)?.name));
     for name in names.collect::<Result<Vec<_>>>()? {
         for block in s.blocks()? {
-            // One that was written into another meanwhile is not there any more.
+            // A block that was inlined meanwhile no longer exists.
             let Ok(part) = Part::of(s, block) else {
                 continue;
             };
@@ -109,7 +109,7 @@ fn kernel(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
     if let Some(outermost) = s.loops(&part.block)?.first()
         && s.is_bound(outermost)?
     {
-        // It is one already, because it follows another block.
+        // Its loops are bound already, because it is computed at another block.
         return Ok(());
     }
     if !part.info.is_reduction() {

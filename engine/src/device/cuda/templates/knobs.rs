@@ -27,7 +27,7 @@ pub struct TileKnobs {
     pub split: i64,
 }
 
-/// A sum that is not shared out, as in rows that were written before it could be.
+/// The default: a sum that is not shared. Rows of earlier versions lack this knob.
 fn whole() -> i64 {
     1
 }

@@ -297,7 +297,7 @@ fn apply(
         in_fragments(s, fragment, &name)?;
     }
     in_fragments(s, &sums, names.store)?;
-    // Only now: replacing a block by an intrinsic drops the alignment of its buffer.
+    // This comes last, because replacing a block by an intrinsic drops the alignment of its buffer.
     for block in s.blocks()? {
         if written(s, &block).is_ok_and(|buffer| buffer == results) {
             s.storage_align(&block, 0, 1, FRAGMENT, SKEW)?;
@@ -318,8 +318,8 @@ fn written(s: &Schedule, block: &Block) -> Result<String> {
         .ok_or_else(|| unfit("a block that writes nothing"))
 }
 
-/// As [`super::contraction::unroll_hint`], of all loops of the operator. A hint at a loop of threads becomes a loop of
-/// one step inside it, and buffers of one loop share no memory.
+/// Sets [`super::contraction::unroll_hint`] for all loops of the operator. A hint at a loop of threads becomes a loop
+/// of one step inside it, and buffers of one loop share no memory.
 fn unroll_everywhere(s: &Schedule, steps: i64) -> Result<()> {
     if steps == 0 {
         return Ok(());

@@ -115,7 +115,7 @@ fn tail(s: &Schedule, part: &Part, thread: &Loop) -> Result<()> {
         && s.reverse_compute_at_with_unit_loops(consumer, thread)
             .is_ok()
     {
-        // Not written into a copy of the results, which cannot have the bounds of both.
+        // It is not inlined into a copy of the results, because the copy cannot have the bounds of both.
         return s.set_scope(&part.block, 0, "local");
     }
     let copy_out = s.cache_write(&part.block, 0, "local")?;

@@ -35,7 +35,7 @@ impl Totals {
         Ok(Totals(pairs.collect()))
     }
 
-    /// The sum of some events, or the first that there is not.
+    /// The sum of some events. Fails with the first event that is missing.
     pub fn sum<'a>(&self, events: &[&'a str]) -> Result<f64, &'a str> {
         events.iter().try_fold(0.0, |sum, event| {
             let total = self.0.get(*event).ok_or(*event)?;

@@ -79,7 +79,8 @@ pub(super) trait Api: Sync {
     fn event(&self, name: &str) -> Result<c_int, Code>;
     /// The component of an event, with its name.
     fn component(&self, event: c_int) -> Result<(c_int, String), Code>;
-    /// Why PAPI switched a component off when it began, in its words; none of one that works, or is not there.
+    /// The reason, in PAPI's words, why it switched a component off at its start. `None` for a component that works or
+    /// is missing.
     fn disabled(&self, component: &str) -> Option<String>;
     /// An empty set for events of a component.
     fn set(&self, component: c_int) -> Result<Set, Code>;
@@ -347,7 +348,7 @@ mod tests {
             let found = negotiate(strict).unwrap();
             assert_eq!(i32::from(found.0) << 24 | i32::from(found.1) << 16, own);
         }
-        // One that says which version it has is believed.
+        // A library that reports its version is believed.
         let telling = |version| {
             if version == 0x0901_0000 {
                 version
