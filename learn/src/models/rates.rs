@@ -1,8 +1,8 @@
 //! The fitted estimate: time as a sum of the costs of a kernel's parts, with coefficients fitted to samples.
 //!
-//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs + h·several
-//! + i. The last is the shortest time of the device, h the time to start several threads and wait for them. Traffic
-//! alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
+//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·cold weights + g·cold outputs +
+//! h·several + i. The last is the shortest time of the device, h the time to start several threads and wait for them.
+//! Traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
 //! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic are
 //! the times they take there at best. Then c and d are the factors by which they take longer in fact. The steps are
 //! replaced by the arithmetic times the machine's power shortage. Of the other parts only the floor stays. Non-negative
