@@ -1,7 +1,7 @@
 //! Sophgo TPU profile dumps: parsing, matching, analysis and exports.
 //!
 //! A dump is a folder `cdm_profile_data_dev{D}-{C}` that Sophgo's runtimes write: PMU records of each engine of each
-//! core, and facts about the commands. [`ingest`] reads one into a [`Profile`]: [`input`] owns bytes, [`matching`]
+//! core, and facts about the commands. [`mod@ingest`] reads one into a [`Profile`]: [`input`] owns bytes, [`matching`]
 //! order and commands, [`view`] meaning. [`analysis`] draws conclusions, [`export`] writes files. Every profile has an
 //! account of lost and guessed data ([`report::Report`]). This crate has neither TVM nor the command line.
 

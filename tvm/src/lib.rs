@@ -4,7 +4,7 @@
 //! primitives, lowering and code generation. It also owns compiled kernels, tensors, the thread pool and the Relax
 //! virtual machine with its instrument hook. It owns no policy: its callers decide what to schedule, measure or keep.
 //!
-//! [`compile`] describes the path from an operator to a running kernel, and the cost of each step. Errors raised inside
+//! [`mod@compile`] describes the path from an operator to a running kernel, and the cost of each step. Errors raised inside
 //! TVM arrive as [`Error::Tvm`], reduced to the sentence that a user needs. A panic in a Rust callback becomes a TVM
 //! error and never unwinds through C++.
 

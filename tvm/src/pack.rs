@@ -1,7 +1,7 @@
 //! Packs a module's imports as one object of a shared library: TVM's own format, so that any TVM runtime loads it.
 //!
 //! Without a device's runtime in this process, TVM packs the device's kernels as source, which the other end would have to
-//! compile. [`write`] replaces source by machine code on the way. The format is that of `ModulePackImportsToLLVM` (TVM 0.27):
+//! compile. [`write()`] replaces source by machine code on the way. The format is that of `ModulePackImportsToLLVM` (TVM 0.27):
 //! sizes are 64-bit little-endian numbers; a vector and a string begin with theirs.
 //!
 //! | part | content |

@@ -1,8 +1,8 @@
 //! A simulator of VTA, the int8 tensor accelerator of TVM, as built for PYNQ boards.
 //!
-//! A [`Workload`] and a [`Config`] are lowered to VTA's own instructions ([`lower`]). The functional executor runs them bit
-//! for bit ([`execute`]). The timing model says how long a board would take ([`timing`]). A [`Profile`] holds the sizes of a
-//! hardware build and the parameters of its timing model.
+//! A [`Workload`] and a [`Config`] are lowered to VTA's own instructions ([`mod@lower`]). The functional executor runs
+//! them bit for bit ([`execute`]). The timing model says how long a board would take ([`timing`]). A [`Profile`] holds
+//! the sizes of a hardware build and the parameters of its timing model.
 //!
 //! Nothing here measures anything: every time is simulated. Sources of the facts: the public hardware description and
 //! runtime of VTA (apache/tvm-vta), and the compiler of TVM before VTA was removed.

@@ -1,7 +1,7 @@
 //! Joins the shards of one plan into one run.
 //!
 //! First everything is checked ([`shards`]: all shards of one plan, each once; [`scan`]: every row whole and there once), then
-//! the new run is written beside its final place and moved there ([`write`]). Shards are only read, and an error leaves no
+//! the new run is written beside its final place and moved there ([`mod@write`]). Shards are only read, and an error leaves no
 //! half-made run.
 
 mod scan;

@@ -1,4 +1,4 @@
-//! Previews a plan without measuring: its cost ([`estimate`]), and its points as rows ([`list_candidates`]).
+//! Previews a plan without measuring: its cost ([`mod@estimate`]), and its points as rows ([`list_candidates`]).
 
 mod estimate;
 mod knobs;

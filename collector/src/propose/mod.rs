@@ -1,6 +1,6 @@
 //! Decides which points a run measures. A [`Proposer`] is asked for candidates, then given their outcomes, and so on.
 //!
-//! Default schedules, sweeps, chosen points and MetaSchedule samples are decided in advance ([`draw`]): their proposer,
+//! Default schedules, sweeps, chosen points and MetaSchedule samples are decided in advance ([`mod@draw`]): their proposer,
 //! [`Listed`], ignores outcomes. A tuner uses them, and is one more proposer. The run decides where a candidate is
 //! measured, and writes its row.
 

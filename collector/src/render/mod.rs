@@ -1,7 +1,7 @@
 //! Text, JSON and HTML for everything that the program shows; made here and nowhere else.
 //!
-//! There is one file for each thing shown. Each function takes plain data and a [`Style`] and returns a `String`, so that tests
-//! compare whole screens; [`app`](crate::app) prints.
+//! There is one file for each thing shown. Each function takes plain data and a [`Style`](opreport::style::Style) and
+//! returns a `String`, so that tests compare whole screens. [`app`](crate::app) prints.
 
 mod candidates;
 mod compare;

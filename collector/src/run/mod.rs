@@ -3,7 +3,7 @@
 //! Import, at every batch and image size of the sweep ([`variants`]), then the whole model ([`whole_model`]). Then the
 //! operators, as [`crate::propose`] proposes them ([`collect`]), their rows on disk ([`row`], [`ledger`]), and the
 //! [`RunReport`] ([`tally`]). The whole model comes before the operators, so that every row can say how long its operator
-//! takes inside the model. A run can end early ([`stop`]) and be resumed ([`resume`]): its rows show what is done. This
+//! takes inside the model. A run can end early ([`stop`]) and be resumed ([`mod@resume`]): its rows show what is done. This
 //! module owns the order of the steps and the run's folder. Workers measure; statistics and rendering are elsewhere.
 
 mod collect;

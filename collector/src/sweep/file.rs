@@ -17,7 +17,7 @@
 //! budget = "60ms"
 //! ```
 //!
-//! The space `points` has a form of its own, described in [`points`](super::points).
+//! The space `points` has a form of its own, described in [`super::points`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

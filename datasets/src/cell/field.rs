@@ -10,7 +10,7 @@ use super::{Cell, ColumnType, Presence, expected, parse_cell};
 
 /// The cells of a row in a text format.
 pub(crate) trait TextCells {
-    /// The text of a column, by its index in [`COLUMNS`]: empty if missing. `None` if it is malformed.
+    /// The text of a column, by its index in [`COLUMNS`](crate::COLUMNS): empty if missing. `None` if it is malformed.
     fn text(&mut self, column: usize) -> Option<&str>;
 }
 
@@ -160,7 +160,7 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// The value of a field before [`Row::new`] sets it. It is missing, or a placeholder for the required columns, which
+/// The value of a field before [`Row::new`](crate::Row::new) sets it. It is missing, or a placeholder for the required columns, which
 /// `new` sets.
 pub(crate) trait Initial {
     /// The field's value before `Row::new` sets it.

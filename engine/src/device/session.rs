@@ -42,7 +42,7 @@ pub struct Opening {
     pub compile_limit: Duration,
     /// Where source and machine code of device kernels are kept, if they are.
     pub keep_kernels: Option<PathBuf>,
-    /// Number of the device's unit to measure on ([`super::Device::units`]).
+    /// Number of the device's unit to measure on ([`super::DeviceHost::units`]).
     pub unit: u32,
     /// The servers of another machine, if it is measured on one.
     pub remote: Option<RemoteAddress>,

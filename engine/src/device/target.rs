@@ -79,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Reads the options after a device's name. [`Device::check`] checks their values with the compiler.
+    /// Reads the options after a device's name. [`Device::check`](super::DevicePlan::check) checks their values with the compiler.
     ///
     /// # Errors
     /// Fails if a word is not an option of the device, or if an option is given twice.

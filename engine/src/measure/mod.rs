@@ -1,10 +1,10 @@
 //! Taking the time of a kernel whose output has been checked.
 //!
 //! [`fill`] makes the seeded arguments, and [`check`] compares outputs with those of plain loops. [`sampling`] takes
-//! the samples with a [`Timer`], a [`CacheControl`] brings the caches into their state, and [`quiet`] samples whole
-//! models. [`counters`] counts in calls of its own. The device chooses the timer, the counters and the caches; [`mock`]
-//! has scripted ones. [`load`] measures the load by other processes. [`crate::stats`] has the statistics of the
-//! samples.
+//! the samples with a [`Timer`], and a [`CacheControl`] brings the caches into their state. [`counters`] counts in
+//! calls of its own. The device chooses the timer, the counters and the caches; `mock` has scripted ones for tests.
+//! [`crate::interference`] samples whole models and measures the load by other processes. [`crate::stats`] has the
+//! statistics of the samples.
 
 pub mod caches;
 pub mod check;

@@ -2,7 +2,7 @@
 //!
 //! Owns the units ([`Nanos`]), the raw samples ([`Samples`], in the order they were taken) and
 //! their [`Summary`]. Owns the rule that says when to stop sampling ([`Sampler`]) and the quality
-//! grade ([`grade`]). It takes no time itself: callers bring durations, so every rule here is
+//! grade ([`mod@grade`]). It takes no time itself: callers bring durations, so every rule here is
 //! tested with made-up ones.
 
 mod grade;

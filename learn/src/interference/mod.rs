@@ -2,7 +2,7 @@
 //!
 //! Learned from rows of `opcollect pairs` by facts of each operator alone: traffic, footprint, arithmetic, threads,
 //! whether processors are shared, and a run beside a stream of copies. What was measured is taken as measured.
-//! [`evaluate`] holds groups and operators out, beside three baselines.
+//! [`mod@evaluate`] holds groups and operators out, beside three baselines.
 
 mod evaluate;
 mod sample;

@@ -3,7 +3,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`trained`] | what training leaves: trees, calibration, facts about the training data |
-//! | [`file`] | the `.opm` file that holds it |
+//! | [`mod@file`] | the `.opm` file that holds it |
 //! | [`known`] | operators that were measured as a query asks for them |
 //! | [`neighbours`] | the nearest measured rows |
 //! | [`correction`] | how times change on a new machine: a factor, its slope with intensity, and residuals by kind |

@@ -5,7 +5,7 @@
 //! | [`candidates`] | what there is to choose from |
 //! | [`uncertainty`] | the uncertainty of candidates given the measured points, and its reduction by measuring one |
 //! | [`cost`] | the cost of measuring, learned from the existing rows |
-//! | [`choose`] | the choice within a budget |
+//! | [`mod@choose`] | the choice within a budget |
 //! | [`plan`] | the plan that the collector takes |
 //! | [`simulate`] | whether it beats chance |
 

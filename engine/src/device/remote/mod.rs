@@ -1,7 +1,7 @@
 //! A device of another machine, behind a server of TVM's RPC: kernels are compiled and linked here, and run there.
 //!
 //! [`connect`] finds a server, by its tracker or directly. [`session`] is what a worker measures with. [`compiler`] links
-//! and uploads ([`link`]). [`meter`] takes times from the server's own clock, so the connection is no part of them.
+//! and uploads (`link`). [`meter`] takes times from the server's own clock, so the connection is no part of them.
 //! [`facts`] asks what the machine is, [`counters`] what its processor counts, [`equal`] whether outputs there are as
 //! those that were checked. The device's own templates decide the schedules, as on this machine.
 

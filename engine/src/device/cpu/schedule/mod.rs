@@ -12,7 +12,7 @@
 //! | [`columns`] | the same over an axis that is not the innermost one: softmax over channels |
 //! | [`partial`] | a whole tensor to one value |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
-//! | [`space`], [`combine`] | the values that a sweep can try, and the combinations that are possible |
+//! | [`space`], [`mod@combine`] | the values that a sweep can try, and the combinations that are possible |
 
 mod algorithm;
 mod columns;
