@@ -11,7 +11,7 @@ use opdata::Status;
 
 use super::transport::{Launch, Transport, WorkerError, connect};
 use super::{Failure, Made, Runner, RunnerOrder, memory};
-use crate::device::Conditions;
+use crate::device::{Conditions, Purpose};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
@@ -180,6 +180,23 @@ impl Supervisor {
         }
     }
 
+    /// Builds again, on all `jobs` threads, the kernels that were lost because another kernel of the batch ended the
+    /// worker. Otherwise each of them would be built alone before it is measured.
+    fn restore(&mut self, kernels: &[KernelSpec]) {
+        let is_lost =
+            |k: &&KernelSpec| self.known.contains_key(&k.id) && !self.held.contains(&k.id);
+        let mut lost: BTreeMap<u64, KernelSpec> = kernels
+            .iter()
+            .filter(is_lost)
+            .map(|k| (k.id, k.clone()))
+            .collect();
+        let is_over = self.order.interrupt.requested();
+        if !lost.is_empty() && !is_over && self.order.setup.purpose == Purpose::Measure {
+            // A kernel that fails now is built alone before it is measured, and its failure is reported there.
+            self.build_round(&mut lost, self.order.jobs, &mut |_, _| ());
+        }
+    }
+
     /// Asks for one reply to `request` within `timeout`, unless `stop` says to give up.
     fn ask(
         &mut self,
@@ -339,6 +356,7 @@ impl Runner for Supervisor {
                 break;
             }
         }
+        self.restore(kernels);
     }
 
     fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Mutex;
 
 use opdata::Status;
 
@@ -104,6 +105,38 @@ fn a_kernel_that_kills_its_worker_while_measured_costs_its_own_point() {
             failure.reason
         );
     }
+}
+
+#[test]
+fn kernels_lost_with_a_build_that_hangs_are_built_again_before_the_first_is_measured() {
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&steps);
+    let fake = FakeRunner::new(move |step| {
+        let (word, id) = match step {
+            WorkerStep::Build(kernel) => ("build", kernel.id),
+            WorkerStep::Measure { point, .. } => ("measure", point.id),
+            _ => ("whole model", 0),
+        };
+        seen.lock().unwrap().push((word, id));
+        match (word, id) {
+            ("build", 2) => Act::Hang,
+            _ => Act::takes(1.0),
+        }
+    });
+    let mut runner = Supervisor::new(Arc::new(fake), order());
+    let names = ["a", "b", "c"];
+    let kernels: Vec<KernelSpec> = (0..)
+        .zip(names)
+        .map(|(id, name)| kernel(id, name))
+        .collect();
+    let results = build(&mut runner, &kernels);
+    assert_eq!(results[&2].clone().unwrap_err().status, Status::TimedOut);
+    for id in [0, 1] {
+        runner.measure(&point(id)).unwrap();
+    }
+    let built = [0, 1, 2, 0, 1].map(|id| ("build", id));
+    let measured = [0, 1].map(|id| ("measure", id));
+    assert_eq!(*steps.lock().unwrap(), [&built[..], &measured[..]].concat());
 }
 
 /// A supervisor of a scripted worker on another machine.
