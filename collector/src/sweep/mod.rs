@@ -1,8 +1,8 @@
 //! Sweeps: which factors vary, which are fixed, and how points are drawn.
 //!
-//! A [`Sweep`] comes from a TOML file ([`mod@file`]) and is stored in the plan, so a run no longer depends on the file. For
-//! each operator [`candidates`] draws schedules from its space ([`draw`]): always the default first, then distinct ones
-//! up to the sweep's number. The same sweep and seed give an operator the same schedules, whatever else is in the
+//! A [`Sweep`] comes from a TOML file ([`mod@file`]) and is stored in the plan, so a run no longer depends on the file.
+//! For each operator [`candidates`] draws schedules from its space ([`draw`]): always the default first, then distinct
+//! ones up to the sweep's number. The same sweep and seed give an operator the same schedules, whatever else is in the
 //! model. So shards, resumed runs and repetitions agree.
 
 mod agree;

@@ -160,8 +160,8 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// The value of a field before [`Row::new`](crate::Row::new) sets it. It is missing, or a placeholder for the required columns, which
-/// `new` sets.
+/// The value of a field before [`crate::Row::new`] sets it. It is missing, or a placeholder for the required columns,
+/// which `new` sets.
 pub(crate) trait Initial {
     /// The field's value before `Row::new` sets it.
     fn initial() -> Self;

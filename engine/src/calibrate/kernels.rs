@@ -96,8 +96,7 @@ impl Tile {
         counts.rounds * counts.steps * per_step
     }
 
-    /// One statement for each vector of the tile. `body` takes the index of the vector's lane in the tile, and in the
-    /// vector.
+    /// One statement for each vector of the tile. `body` takes the index of an element in the tile, and in its vector.
     fn each(
         self,
         body: impl FnOnce(&Index, &Index) -> tvm_bridge::Result<Stmt>,

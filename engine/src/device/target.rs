@@ -79,7 +79,8 @@ impl Target {
         }
     }
 
-    /// Reads the options after a device's name. [`Device::check`](super::DevicePlan::check) checks their values with the compiler.
+    /// Reads the options after a device's name. [`check`](super::DevicePlan::check) checks their values with the
+    /// compiler.
     ///
     /// # Errors
     /// Fails if a word is not an option of the device, or if an option is given twice.

@@ -45,7 +45,7 @@ pub struct Quiet {
     pub taken: Taken,
     /// The largest slowdown around one of them.
     pub slowdown: f64,
-    /// Samples that do not count, because interference was greater around them.
+    /// Number of samples discarded because of interference around them.
     pub left_out: u64,
 }
 

@@ -402,7 +402,7 @@ pub enum Counting {
 pub struct WholeModelMeasured {
     /// End-to-end samples that count, without the instrument.
     pub taken: Taken,
-    /// Number of samples that do not count, because the device was disturbed around them.
+    /// Number of samples discarded because of interference around them.
     #[serde(default)]
     pub left_out: u64,
     /// The operators' functions, with their calls in a run and the median time of one call.

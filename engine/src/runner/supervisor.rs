@@ -183,6 +183,9 @@ impl Supervisor {
     /// Builds again, on all `jobs` threads, the kernels that were lost because another kernel of the batch ended the
     /// worker. Otherwise each of them would be built alone before it is measured.
     fn restore(&mut self, kernels: &[KernelSpec]) {
+        if self.order.setup.purpose != Purpose::Measure || self.order.interrupt.requested() {
+            return;
+        }
         let is_lost =
             |k: &&KernelSpec| self.known.contains_key(&k.id) && !self.held.contains(&k.id);
         let mut lost: BTreeMap<u64, KernelSpec> = kernels
@@ -190,8 +193,7 @@ impl Supervisor {
             .filter(is_lost)
             .map(|k| (k.id, k.clone()))
             .collect();
-        let is_over = self.order.interrupt.requested();
-        if !lost.is_empty() && !is_over && self.order.setup.purpose == Purpose::Measure {
+        if !lost.is_empty() {
             // A kernel that fails now is built alone before it is measured, and its failure is reported there.
             self.build_round(&mut lost, self.order.jobs, &mut |_, _| ());
         }

@@ -124,11 +124,7 @@ fn kernels_lost_with_a_build_that_hangs_are_built_again_before_the_first_is_meas
         }
     });
     let mut runner = Supervisor::new(Arc::new(fake), order());
-    let names = ["a", "b", "c"];
-    let kernels: Vec<KernelSpec> = (0..)
-        .zip(names)
-        .map(|(id, name)| kernel(id, name))
-        .collect();
+    let kernels = [kernel(0, "a"), kernel(1, "b"), kernel(2, "c")];
     let results = build(&mut runner, &kernels);
     assert_eq!(results[&2].clone().unwrap_err().status, Status::TimedOut);
     for id in [0, 1] {

@@ -28,7 +28,7 @@ struct Tagged<'a> {
     template: Option<Cow<'a, str>>,
 }
 
-/// This project's templates without a register tile; their numbers follow those of [`Template`](super::cpu::nest::Template).
+/// This project's templates without a register tile. Their numbers follow those of [`super::cpu::nest::Template`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlatTemplate {
     /// Flattened, vectorised, parallel.
