@@ -11,11 +11,11 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
-from opbench_import import pipeline
+from opbench_import import evaluate, pipeline
 from opbench_import.request import Request
 
 import tvm
-from tvm import relax
+import tvm_ffi
 
 
 QUICKLY = {"kind": "llvm", "opt-level": 0}
@@ -30,7 +30,7 @@ class Imported:
         with open(os.path.join(folder, "graph.json"), encoding="utf-8") as file:
             self.graph = json.load(file)
         with open(os.path.join(folder, "module.json"), encoding="utf-8") as file:
-            self.module = tvm.ir.load_json(file.read())
+            self.module = tvm_ffi.serialization.from_json_graph_str(file.read())
 
     def operators(self, kind: str) -> list[dict]:
         """Operators of one kind."""
@@ -58,8 +58,7 @@ class Imported:
 
     def run(self, feeds: dict, target: str | dict = QUICKLY) -> list[np.ndarray]:
         """Outputs of the unscheduled model."""
-        executable = relax.build(self.module, target=tvm.target.Target(target))
-        machine = relax.VirtualMachine(executable, tvm.cpu())
+        machine = evaluate.loaded(self.module, tvm.target.Target(target))
         arguments = [tvm.runtime.tensor(np.asarray(self.argument(e, feeds), order="C")) for e in self.graph["inputs"]]
         result = machine["main"](*arguments)
         return [t.numpy() for t in result] if not hasattr(result, "numpy") else [result.numpy()]
