@@ -115,9 +115,8 @@ impl TvmMeter {
         let elements = i64::try_from(bytes / 4).unwrap_or(i64::MAX);
         let mut tensor = Tensor::zeros(Device::cpu(), &[elements], DType::Float32)?;
         let bytes = tensor.host_bytes_mut().unwrap_or_default();
-        let ones = 1f32.to_le_bytes().repeat(1024);
-        for chunk in bytes.chunks_mut(ones.len()) {
-            chunk.copy_from_slice(&ones[..chunk.len()]);
+        for element in bytes.chunks_exact_mut(4) {
+            element.copy_from_slice(&1f32.to_le_bytes());
         }
         self.data = Some(tensor.clone());
         Ok(tensor)

@@ -14,22 +14,28 @@ import tvm
 from tvm import relax
 
 def machine(module: tvm.IRModule) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-    """Builds a module; the result computes the outputs of ``main`` from the values of its parameters, in their order."""
-    main = loaded(scheduled(module), host())["main"]
+    """Schedules and builds a module; the result is that of ``runner``."""
+    return runner(scheduled(module), host())
+
+
+def runner(module: tvm.IRModule, target: tvm.target.Target) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
+    """Builds a module; the result computes the outputs of ``main`` from the values of its parameters, in their order.
+
+    ``main`` checks its own arguments, so the checks of its kernels, half of the machine code of small ones, are left out.
+    """
+    with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
+        executable = relax.build(module, target=target)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
 
     def run(arguments: list[np.ndarray]) -> list[np.ndarray]:
-        result = main(*(tvm.runtime.tensor(np.require(a, requirements="CA")) for a in arguments))
-        return [t.numpy() for t in result] if not hasattr(result, "numpy") else [result.numpy()]
+        return arrays(main(*(tvm.runtime.tensor(np.require(a, requirements="CA")) for a in arguments)))
 
     return run
 
 
-def loaded(module: tvm.IRModule, target: tvm.target.Target) -> relax.VirtualMachine:
-    """Builds a module and loads it. ``main`` checks its own arguments, so the checks of its kernels, half of the machine
-    code of small ones, are left out."""
-    with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
-        executable = relax.build(module, target=target)
-    return relax.VirtualMachine(executable, tvm.cpu())
+def arrays(result: object) -> list[np.ndarray]:
+    """The outputs of ``main``: one is a tensor, several are an array of them."""
+    return [output.numpy() for output in ([result] if hasattr(result, "numpy") else result)]
 
 
 def host() -> tvm.target.Target:

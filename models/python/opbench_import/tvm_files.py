@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from . import files, foreign
+from . import evaluate, files, foreign
 from .errors import ImportFailure, bad_shape
 from .onnx_graph import first_line
 from .oracles import Outputs, Unchecked
@@ -111,8 +111,7 @@ def compiled_by_tvm(path: str) -> tuple[str, Outputs]:
             outputs = machine["main"](*(tvm.runtime.tensor(inputs[var.name]) for var in main.params))
         except Exception as error:  # noqa: BLE001 - TVM's errors have no common class
             raise Unchecked(f"{name} cannot run it ({first_line(error)})") from error
-        # One output is a tensor, several are an array of them.
-        return [output.numpy() for output in ([outputs] if hasattr(outputs, "numpy") else outputs)]
+        return evaluate.arrays(outputs)
 
     return name, run
 

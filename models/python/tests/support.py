@@ -58,10 +58,8 @@ class Imported:
 
     def run(self, feeds: dict, target: str | dict = QUICKLY) -> list[np.ndarray]:
         """Outputs of the unscheduled model."""
-        machine = evaluate.loaded(self.module, tvm.target.Target(target))
-        arguments = [tvm.runtime.tensor(np.asarray(self.argument(e, feeds), order="C")) for e in self.graph["inputs"]]
-        result = machine["main"](*arguments)
-        return [t.numpy() for t in result] if not hasattr(result, "numpy") else [result.numpy()]
+        run = evaluate.runner(self.module, tvm.target.Target(target))
+        return run([self.argument(entry, feeds) for entry in self.graph["inputs"]])
 
     def random_feeds(self, seed: int = 0) -> dict:
         """Seeded inputs that follow the fill hints."""
