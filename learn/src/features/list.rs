@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 25;
+pub const FEATURE_VERSION: u32 = 26;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -126,24 +126,12 @@ features! {
     Total {
         /// GPU: blocks of the grid
         blocks: Log2,
-        /// GPU: threads of the grid
-        grid_threads: Log2,
         /// GPU: elements read from global memory by all blocks
         global_loads: Log2,
         /// GPU: steps of the staged reduction
         steps: Log2,
         /// GPU: multiply-adds of one thread
         thread_work: Log2,
-        /// GPU: multiply-adds of one block
-        block_work: Log2,
-        /// GPU: steps of all warps
-        warp_steps: Log2,
-        /// GPU: unrolled and staged steps of one thread
-        inner_steps: Log2,
-        /// GPU: loads of one thread
-        thread_loads: Log2,
-        /// GPU: loads of all warps
-        warp_loads: Log2,
         /// GPU: multiply-adds one after the other, by waves of blocks
         serial_waves: Log2,
         /// GPU: multiply-adds one after the other on one multiprocessor
@@ -218,44 +206,14 @@ features! {
         block_rows: Log2,
         /// GPU: columns of a block's tile
         block_columns: Log2,
-        /// GPU: row factors of the grid
-        rows_grid: Log2,
-        /// GPU: row factors of virtual threads
-        rows_virtual: Log2,
-        /// GPU: row factors of threads
-        rows_threads: Log2,
-        /// GPU: row factors inside a thread
-        rows_inner: Log2,
-        /// GPU: column factors of the grid
-        columns_grid: Log2,
-        /// GPU: column factors of virtual threads
-        columns_virtual: Log2,
-        /// GPU: column factors of threads
-        columns_threads: Log2,
-        /// GPU: column factors inside a thread
-        columns_inner: Log2,
-        /// GPU: fastest axis inside a thread
-        last_inner: Log2,
-        /// GPU: virtual threads of the fastest axis
-        last_virtual: Log2,
         /// limit of automatic unrolling, steps
         unroll_limit,
         /// 1 if unrolling is explicit
         unroll_explicit,
-        /// GPU: body that would be unrolled, steps
-        unroll_body: Log2,
-        /// GPU: 1 if the body is within the limit
-        unrolled,
         /// computed over required elements (partial tiles)
         padding_ratio,
-        /// GPU: staged elements of the first operand
-        shared_first: Log2,
-        /// GPU: staged elements of the second operand
-        shared_second: Log2,
         /// GPU: shared memory of a block, bytes
         shared_bytes: Log2,
-        /// GPU: shared memory with double buffering, bytes
-        shared_buffered_bytes: Log2,
         /// GPU: registers of a thread, estimated
         registers: Log2,
         /// GPU: registers beyond the 255 that there are
@@ -266,20 +224,8 @@ features! {
         resident_blocks,
         /// GPU: warps that fit on a multiprocessor
         resident_warps,
-        /// GPU: blocks that fit with 48 KiB of shared memory
-        resident_blocks_48k: Log2,
-        /// GPU: warps that fit with 48 KiB
-        resident_warps_48k: Log2,
-        /// GPU: blocks that fit with 64 KiB
-        resident_blocks_64k: Log2,
-        /// GPU: warps that fit with 64 KiB
-        resident_warps_64k: Log2,
         /// GPU: waves of blocks
         waves: Log2,
-        /// GPU: waves with 48 KiB, at least 1
-        waves_48k: Log2,
-        /// GPU: waves with 64 KiB, at least 1
-        waves_64k: Log2,
         /// GPU: waste of the last wave
         wave_waste,
         /// GPU: blocks for each of 40 multiprocessors, at least 1
@@ -304,16 +250,6 @@ features! {
         run_first: Log2,
         /// GPU: contiguous elements of the second operand
         run_second: Log2,
-        /// GPU: multiply-adds of one unrolled step
-        step_inner: Log2,
-        /// GPU: multiply-adds of one staged step
-        step_work: Log2,
-        /// GPU: innermost tile times inner depth
-        step_tile: Log2,
-        /// GPU: first fragment times inner depth
-        fragment_first_depth: Log2,
-        /// GPU: second fragment times inner depth
-        fragment_second_depth: Log2,
         /// GPU: loads for each multiply-add of a step
         loads_per_work: Log2,
         /// GPU: reads of shared memory in a step, conflicts counted
@@ -326,8 +262,6 @@ features! {
         fragment_ratio: Log2,
         /// GPU: global bytes for each flop
         global_bytes_per_flop: Log2,
-        /// GPU: size of the unrolled code
-        code_size: Log2,
         /// CPU: input channels of a block
         depth_block: Log2,
         /// CPU: output channels of a block

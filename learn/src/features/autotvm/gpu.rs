@@ -73,9 +73,7 @@ fn small_dense(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         fragment_columns: 1.0,
         accumulators: 1.0,
         inner_tile: 1.0,
-        shared_first: 0.0,
-        shared_second: 0.0,
-        buffers: 0.0,
+        staged: 0.0,
         steps,
         depth_middle: 1.0,
         depth_inner: 1.0,
@@ -86,9 +84,6 @@ fn small_dense(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         block_rows: 1.0,
         block_columns: 1.0,
         padding_ratio: threads * steps / o.depth,
-        rows: [1.0; 4],
-        columns: [1.0; 4],
-        last: [1.0; 4],
         first: load,
         second: load,
     })
@@ -119,9 +114,7 @@ fn large_dense(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         fragment_columns,
         accumulators: fragment_rows * fragment_columns,
         inner_tile: rows[3] * columns[3],
-        shared_first: block_rows * stage,
-        shared_second: block_columns * stage,
-        buffers: 2.0,
+        staged: (block_rows + block_columns) * stage,
         steps,
         depth_middle: middle,
         depth_inner: inner,
@@ -132,9 +125,6 @@ fn large_dense(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         block_rows,
         block_columns,
         padding_ratio: 1.0,
-        rows,
-        columns,
-        last: columns,
         first: loading(block_rows, rows),
         second: loading(block_columns, columns),
     })
@@ -171,9 +161,7 @@ fn batch_matmul(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         fragment_columns: columns[3],
         accumulators: rows[3] * columns[3],
         inner_tile: rows[3] * columns[3],
-        shared_first: block_rows * stage,
-        shared_second: block_columns * stage,
-        buffers: 1.0,
+        staged: (block_rows + block_columns) * stage,
         steps,
         depth_middle: 1.0,
         depth_inner: stage,
@@ -184,9 +172,6 @@ fn batch_matmul(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         block_rows,
         block_columns,
         padding_ratio: 1.0,
-        rows,
-        columns,
-        last: columns,
         first: shared_loading(
             block_rows * stage,
             threads,
@@ -229,9 +214,7 @@ fn winograd(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         fragment_columns: own(batch) * own(columns),
         accumulators,
         inner_tile: batch[3] * rows[3] * columns[3],
-        shared_first,
-        shared_second,
-        buffers: 1.0,
+        staged: shared_first + shared_second,
         steps,
         depth_middle: 1.0,
         depth_inner: stage,
@@ -242,9 +225,6 @@ fn winograd(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         block_rows,
         block_columns,
         padding_ratio: 1.0,
-        rows,
-        columns,
-        last: columns,
         first: shared_loading(shared_first, threads, 1.0, block_rows),
         second: shared_loading(
             shared_second,
@@ -283,7 +263,6 @@ fn direct(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
     let shared_first = staged_channels * ((tile(y) - 1.0) * o.stride + window_y[1]) * run;
     let shared_second = tile(f) * stage;
     let (unroll_limit, unroll_explicit) = unrolling(knobs);
-    let pixels: [f64; 4] = std::array::from_fn(|i| x[i] * y[i]);
     let run_first = (tile(x) - 1.0) * o.stride + 1.0;
     Some(GpuNest {
         template: if depthwise {
@@ -299,9 +278,7 @@ fn direct(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         fragment_columns: own(y) * own(x),
         accumulators,
         inner_tile: f[3] * y[3] * x[3],
-        shared_first,
-        shared_second,
-        buffers: 1.0,
+        staged: shared_first + shared_second,
         steps,
         depth_middle: 1.0,
         depth_inner: stage,
@@ -313,9 +290,6 @@ fn direct(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         block_columns: tile(y) * tile(x),
         padding_ratio: blocks * threads * accumulators
             / (o.batch * o.columns * o.out_height * o.out_width),
-        rows: f,
-        columns: pixels,
-        last: x,
         first: shared_loading(
             shared_first,
             threads,
@@ -367,10 +341,7 @@ mod tests {
             (nest.blocks, nest.threads, nest.steps),
             (8.0 * 24.0, 16.0, 192.0)
         );
-        assert_eq!(
-            nest.shared_bytes(nest.buffers),
-            4.0 * 2.0 * (16.0 + 32.0) * 16.0
-        );
+        assert_eq!(nest.shared_bytes(), 4.0 * (16.0 + 32.0) * 16.0);
         assert_eq!(nest.first.slots, 4.0 * 4.0, "four rows, one chunk of four");
         assert_eq!(nest.first.conflict, 4.0, "a stride of 64 words");
         // 4 x 8 sums; of both operands 4 steps of the reduction.
@@ -394,8 +365,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((nest.blocks, nest.threads), (2.0 * 28.0, 16.0 * 14.0));
-        assert_eq!(nest.shared_first, 8.0 * 3.0 * 55.0);
-        assert_eq!(nest.shared_second, 64.0 * 24.0);
+        assert_eq!(nest.staged, 8.0 * 3.0 * 55.0 + 64.0 * 24.0);
         assert_eq!(nest.steps, 8.0 * 3.0);
         assert_eq!(
             nest.blocks * nest.threads * nest.thread_work,

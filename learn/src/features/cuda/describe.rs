@@ -1,8 +1,8 @@
 //! The features of a GPU kernel's loop nest: what fits on a multiprocessor, waves, work and loads of a step.
 //!
 //! An imported log does not describe its device. So occupancy and waves are those of a nominal one. It has [`SMS`]
-//! multiprocessors, unless the user names their number, each with 1024 threads, 16 blocks and 64 Ki registers. The
-//! trees learn where the real device differs.
+//! multiprocessors, unless the user names their number. Each has 1024 threads, 16 blocks, 64 Ki registers and 64 KiB of
+//! shared memory. The trees learn where the real device differs.
 
 use crate::features::cuda::nest::{GpuNest, SMS};
 use crate::features::list::Values;
@@ -14,26 +14,23 @@ use crate::features::scale::{ceil_div, log, log1};
 const RESIDENT_BLOCKS: f64 = 16.0;
 const RESIDENT_THREADS: f64 = 1024.0;
 const REGISTERS: f64 = 65536.0;
+const SHARED_BYTES: f64 = 65536.0;
 /// Maximum number of registers of one thread.
 const THREAD_REGISTERS: f64 = 255.0;
 /// Rows and columns of a tile of outputs as libraries of GPUs divide them.
 const NOMINAL_TILE: f64 = 128.0;
 
-/// Blocks that fit on a multiprocessor with `shared` bytes of shared memory, at least 1.
-fn resident(nest: &GpuNest, shared: f64, used: f64) -> f64 {
-    let by_threads = (RESIDENT_THREADS / nest.threads.max(1.0)).floor();
-    let by_shared = if used > 0.0 {
-        (shared / used).floor()
-    } else {
-        RESIDENT_BLOCKS
-    };
-    RESIDENT_BLOCKS.min(by_threads).min(by_shared).max(1.0)
-}
-
-/// Blocks that fit, registers counted: the nominal occupancy.
+/// Blocks that fit on a multiprocessor, at least 1: the nominal occupancy.
 pub(super) fn occupancy(nest: &GpuNest) -> f64 {
+    let by_threads = (RESIDENT_THREADS / nest.threads.max(1.0)).floor();
+    let by_shared = match nest.shared_bytes() {
+        bytes if bytes > 0.0 => (SHARED_BYTES / bytes).floor(),
+        _ => RESIDENT_BLOCKS,
+    };
     let registers = nest.registers().min(THREAD_REGISTERS) * nest.warps() * 32.0;
-    resident(nest, 65536.0, nest.shared_bytes(1.0))
+    RESIDENT_BLOCKS
+        .min(by_threads)
+        .min(by_shared)
         .min((REGISTERS / registers.max(1.0)).floor())
         .max(1.0)
 }
@@ -43,18 +40,11 @@ pub(super) fn describe(v: &mut Values, o: &Operator, n: &GpuNest, machine: &Mach
     let kernel_flops = (2.0 * n.kernel_work).max(1.0);
     v.template = n.template as u8 as f32;
     v.blocks = log(n.blocks);
-    v.grid_threads = log(n.blocks * n.threads);
-    let staged = n.shared_first + n.shared_second;
     let global = n.global_loads(o);
     v.global_loads = log(global);
     v.global_bytes_per_flop = log(4.0 * global / kernel_flops);
     v.steps = log(n.steps);
     v.thread_work = log(n.thread_work);
-    v.block_work = log(n.thread_work * warps);
-    v.warp_steps = log(n.steps * warps * n.blocks);
-    v.inner_steps = log(n.steps * n.depth_middle);
-    v.thread_loads = log(n.steps * n.loads());
-    v.warp_loads = log(n.steps * n.blocks * n.loads() * warps);
     v.block_threads = log(n.threads);
     v.threads_x = log(n.threads_x);
     v.threads_y = log(n.threads / n.threads_x);
@@ -62,7 +52,7 @@ pub(super) fn describe(v: &mut Values, o: &Operator, n: &GpuNest, machine: &Mach
     v.warp_fill = n.warp_fill() as f32;
     v.virtual_threads = log(n.virtual_threads);
     tile(v, n);
-    shared(v, n, staged);
+    shared(v, n);
     waves(v, n, machine.units_or(SMS));
     step(v, n);
 }
@@ -107,40 +97,24 @@ fn tile(v: &mut Values, n: &GpuNest) {
     v.depth_stage = log(n.stage());
     v.block_rows = log(n.block_rows);
     v.block_columns = log(n.block_columns);
-    [v.rows_grid, v.rows_virtual, v.rows_threads, v.rows_inner] = n.rows.map(log);
-    [
-        v.columns_grid,
-        v.columns_virtual,
-        v.columns_threads,
-        v.columns_inner,
-    ] = n.columns.map(log);
-    v.last_inner = log(n.last[3]);
-    v.last_virtual = log(n.last[1]);
-    let body = n.inner_tile * n.depth_inner;
     v.unroll_limit = n.unroll_limit as f32;
     v.unroll_explicit = n.unroll_explicit as f32;
-    v.unroll_body = log(body);
-    v.unrolled = f32::from(u8::from(body <= n.unroll_limit));
     v.padding_ratio = n.padding_ratio as f32;
     v.registers = log(n.registers());
     v.registers_spilled = (n.registers() - THREAD_REGISTERS).max(0.0) as f32;
     v.local_values = log((n.fragment_rows + n.fragment_columns) * n.depth_inner + n.accumulators);
-    v.code_size = log(n.depth_middle * n.accumulators + n.loads());
     v.fragment_ratio =
         log((n.fragment_rows + n.fragment_columns) / (n.fragment_rows * n.fragment_columns));
 }
 
-fn shared(v: &mut Values, n: &GpuNest, staged: f64) {
-    v.shared_first = log1(n.shared_first);
-    v.shared_second = log1(n.shared_second);
-    v.shared_bytes = log1(n.shared_bytes(1.0));
-    v.shared_buffered_bytes = log1(n.shared_bytes(n.buffers));
-    v.stage_per_thread = log(staged / n.threads + 1e-3);
+fn shared(v: &mut Values, n: &GpuNest) {
+    v.shared_bytes = log1(n.shared_bytes());
+    v.stage_per_thread = log(n.staged / n.threads + 1e-3);
     v.loads_first = log(n.first.slots);
     v.loads_second = log(n.second.slots);
     v.loads = log(n.loads());
-    v.load_fill = if staged > 0.0 {
-        (staged / (n.loads() * n.threads)) as f32
+    v.load_fill = if n.staged > 0.0 {
+        (n.staged / (n.loads() * n.threads)) as f32
     } else {
         1.0
     };
@@ -155,17 +129,8 @@ fn waves(v: &mut Values, n: &GpuNest, multiprocessors: f64) {
     let resident_blocks = occupancy(n);
     v.resident_blocks = resident_blocks as f32;
     v.resident_warps = (resident_blocks * warps) as f32;
-    let buffered = n.shared_bytes(n.buffers);
-    let with_48 = resident(n, 49152.0, buffered);
-    let with_64 = resident(n, 65536.0, buffered);
-    v.resident_blocks_48k = log(with_48);
-    v.resident_warps_48k = log(with_48 * warps);
-    v.resident_blocks_64k = log(with_64);
-    v.resident_warps_64k = log(with_64 * warps);
     let waves = n.blocks / (multiprocessors * resident_blocks);
     v.waves = log(waves);
-    v.waves_48k = log1(n.blocks / (multiprocessors * with_48));
-    v.waves_64k = log1(n.blocks / (multiprocessors * with_64));
     v.wave_waste = if waves > 1.0 {
         (waves.ceil() / waves) as f32
     } else {
@@ -180,11 +145,6 @@ fn waves(v: &mut Values, n: &GpuNest, multiprocessors: f64) {
 }
 
 fn step(v: &mut Values, n: &GpuNest) {
-    v.step_inner = log(n.depth_inner * n.accumulators);
-    v.step_work = log(n.step_work());
-    v.step_tile = log(n.depth_inner * n.inner_tile);
-    v.fragment_first_depth = log(n.fragment_rows * n.depth_inner);
-    v.fragment_second_depth = log(n.fragment_columns * n.depth_inner);
     v.loads_per_work = log(n.loads() / n.step_work());
     v.shared_reads = log(n.shared_reads());
     v.step_instructions = log(n.step_instructions());

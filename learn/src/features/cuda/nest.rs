@@ -61,12 +61,8 @@ pub struct GpuNest {
     pub accumulators: f64,
     /// Innermost tile.
     pub inner_tile: f64,
-    /// Staged elements of the first operand, 0 if it is not staged.
-    pub shared_first: f64,
-    /// Staged elements of the second operand.
-    pub shared_second: f64,
-    /// Copies of the staged tiles: 2 when double-buffered, 0 when nothing is staged.
-    pub buffers: f64,
+    /// Staged elements of both operands, 0 if nothing is staged.
+    pub staged: f64,
     /// Staged steps.
     pub steps: f64,
     /// Reduction inside a staged step, middle factor (unrolled).
@@ -87,12 +83,6 @@ pub struct GpuNest {
     pub block_columns: f64,
     /// Computed over wanted.
     pub padding_ratio: f64,
-    /// Row factors: grid, virtual, threads, inner.
-    pub rows: [f64; 4],
-    /// Column factors.
-    pub columns: [f64; 4],
-    /// Factors of the fastest axis.
-    pub last: [f64; 4],
     /// Loading of the first operand.
     pub first: Loading,
     /// Loading of the second operand.
@@ -115,9 +105,9 @@ impl GpuNest {
         self.threads / (self.warps() * WARP)
     }
 
-    /// Shared memory of a block with `copies` of the tiles, bytes.
-    pub fn shared_bytes(&self, copies: f64) -> f64 {
-        4.0 * copies * (self.shared_first + self.shared_second)
+    /// Shared memory of a block with one copy of the tiles, bytes.
+    pub fn shared_bytes(&self) -> f64 {
+        4.0 * self.staged
     }
 
     /// Registers of a thread, estimated: sums, fragments, addresses. `dense_large_batch.gpu` reads its fragments for the whole innermost
@@ -149,9 +139,8 @@ impl GpuNest {
     /// Elements that all blocks read from global memory. Without staging every block reads both operands along the whole
     /// reduction.
     pub fn global_loads(&self, operator: &Operator) -> f64 {
-        let staged = self.shared_first + self.shared_second;
-        if staged > 0.0 {
-            self.blocks * self.steps * staged
+        if self.staged > 0.0 {
+            self.blocks * self.steps * self.staged
         } else {
             self.blocks * 2.0 * operator.depth
         }

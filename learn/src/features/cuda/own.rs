@@ -45,7 +45,6 @@ pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         _ => largest_divisor(extent, SIDE_BY_SIDE),
     });
     let virtual_threads = [own[0] / inner[0], own[1] / inner[1]];
-    let factors = |side: usize| [grid[side], virtual_threads[side], tiles[side], inner[side]];
     let vector = number("vector").unwrap_or(1.0);
     let loading = |extent: f64| Loading {
         slots: ceil_div(extent * stage, threads),
@@ -66,9 +65,7 @@ pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         fragment_columns: own[1],
         accumulators,
         inner_tile: inner[0] * inner[1],
-        shared_first: block_rows * stage,
-        shared_second: block_columns * stage,
-        buffers: number("stages").unwrap_or(1.0),
+        staged: (block_rows + block_columns) * stage,
         steps: ceil_div(o.depth, stage),
         depth_middle: 1.0,
         depth_inner: stage,
@@ -79,9 +76,6 @@ pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         block_rows,
         block_columns,
         padding_ratio: grid[0] * block_rows * grid[1] * block_columns / (m * n).max(1.0),
-        rows: factors(0),
-        columns: factors(1),
-        last: factors(1),
         first: loading(block_rows),
         second: loading(block_columns),
     })
@@ -122,10 +116,7 @@ mod tests {
         let nest = nest_of(&dense_row(512, 512, 256, TILED));
         assert_eq!((nest.threads, nest.blocks), (256.0, 32.0));
         assert_eq!((nest.accumulators, nest.steps), (32.0, 32.0));
-        assert_eq!(
-            (nest.rows, nest.columns),
-            ([8.0, 1.0, 16.0, 4.0], [4.0, 2.0, 16.0, 4.0])
-        );
+        assert_eq!((nest.virtual_threads, nest.inner_tile), (2.0, 16.0));
         assert_eq!(nest.padding_ratio, 1.0);
     }
 
