@@ -9,7 +9,6 @@
 //! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
 //! | [`interference`] | slowdowns of operators that run at the same time |
 //! | [`crossval`] | out-of-fold predictions, metrics, bias corrections, intervals |
-//! | [`watch`] | progress of long computations |
 
 pub mod crossval;
 pub mod data;
@@ -19,8 +18,6 @@ pub mod interference;
 pub mod models;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod watch;
 pub mod xgboost;
 
 pub use error::{Error, Result};
-pub use watch::Watch;

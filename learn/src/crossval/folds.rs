@@ -54,12 +54,12 @@ pub enum Ranking {
 }
 
 /// The members of the ensembles that are fitted to folds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Members<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Members {
     /// Members of the options, for all folds.
     Given,
-    /// Members chosen for each fold without its test samples.
-    Chosen(&'a [WeightedMembers]),
+    /// Members for the training samples of each fold.
+    OfFold,
 }
 
 struct FoldResult {
@@ -78,14 +78,14 @@ pub fn out_of_fold(
     folds: &[Fold],
     kind: ModelKind,
     options: &FitOptions,
-    (members, ranking): (Members<'_>, Ranking),
+    (members, ranking): (Members, Ranking),
     done: &(dyn Fn() + Sync),
 ) -> Result<OutOfFold> {
     let single = |number: usize| FitOptions {
         parallel: Parallel::Not,
         choice: match members {
-            Members::Given => &options.choice,
-            Members::Chosen(choices) => &choices[number],
+            Members::Given => options.choice.clone(),
+            Members::OfFold => WeightedMembers::of(dataset, &folds[number].train),
         }
         .for_queries(&familiarities(dataset, &folds[number])),
         ..options.clone()
@@ -173,7 +173,7 @@ fn of_models(
 }
 
 /// The kinds of queries that a fold's test samples are.
-pub(super) fn familiarities(dataset: &Dataset, fold: &Fold) -> Vec<Familiarity> {
+fn familiarities(dataset: &Dataset, fold: &Fold) -> Vec<Familiarity> {
     let workload = |&i: &usize| dataset.samples[i].point.workload;
     let trained: HashSet<u64> = fold.train.iter().map(workload).collect();
     let (known, unseen): (Vec<u64>, Vec<u64>) = fold

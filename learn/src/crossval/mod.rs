@@ -7,15 +7,11 @@
 //! | [`calibration`] | both of a model's, for one kind of query |
 //! | [`conformal`] | intervals with the coverage they promise |
 //! | [`metrics`] | errors, correlation, ordering |
-//! | [`select`] | members of the ensemble and their weights |
-//! | [`weights`] | the mixture of members that errs least |
 
 pub mod bias;
 pub mod calibration;
 pub mod conformal;
 pub mod folds;
 pub mod metrics;
-pub mod select;
-pub mod weights;
 
 pub use folds::{Members, OutOfFold, out_of_fold};

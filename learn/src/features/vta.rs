@@ -10,7 +10,7 @@ use super::knobs::Knobs;
 use super::list::Values;
 use super::operator::Operator;
 use super::scale::ceil_div;
-use super::schedule::{PieceSteps, Schedule};
+use super::schedule::Schedule;
 
 /// Kernels of a board with VTA.
 pub(super) struct Vta;
@@ -45,22 +45,16 @@ impl Nest for BoardNest {
         self.nest.pieces(operator)
     }
 
-    fn schedule(&self, query: &Query<'_>, threads: Option<f64>) -> Option<Schedule> {
-        if let Some(cycles) = self.cycles {
-            return Some(Schedule {
-                // One accelerator computes all tiles; virtual threads only hide its loads.
-                serial: self.nest.tiles * self.nest.task_work,
-                steps: Some(cycles),
-                in_cycles: true,
-                pieces: None,
-            });
-        }
-        let mut schedule = self.nest.schedule(query, threads)?;
-        schedule.steps = None;
-        if let Some(pieces) = &mut schedule.pieces {
-            pieces.steps = PieceSteps::Unknown;
-        }
-        Some(schedule)
+    fn schedule(&self, _: &Query<'_>, _: Option<f64>) -> Option<Schedule> {
+        // A log has few kernels of the board's processor: their nests are for the trees alone.
+        let cycles = self.cycles?;
+        Some(Schedule {
+            // One accelerator computes all tiles; virtual threads only hide its loads.
+            serial: cycles,
+            steps: Some(cycles),
+            in_cycles: true,
+            pieces: None,
+        })
     }
 }
 

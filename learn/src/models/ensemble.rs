@@ -115,8 +115,8 @@ impl Ensemble {
     }
 
     /// Weights of the members. Members for other machines count for these alone, and no other members do there. Members
-    /// that use emitted code count for compiled kernels of workloads outside the training data. Members that use code
-    /// or counts have no weight for points without them.
+    /// that use code or counts have no weight for points without them. For other points of workloads outside the
+    /// training data they count alone.
     fn weights_for(&self, asked: &Asked) -> Vec<f64> {
         let weights = match asked.of_known_workload {
             false => &self.weights.unseen,
@@ -133,15 +133,12 @@ impl Ensemble {
             let has_all = spec.reads().all(|scope| asked.known.contains(&scope));
             if has_all { weight } else { 0.0 }
         };
-        let of_code = |spec: &MemberSpec, weight: f64| {
-            if spec.reads_code() {
-                of_use(spec, weight)
-            } else {
-                0.0
-            }
+        let readers = |spec: &MemberSpec, weight: f64| match spec.reads().next() {
+            Some(_) => of_use(spec, weight),
+            None => 0.0,
         };
         let found = asked.is_foreign.then(|| of(&foreign)).flatten();
-        let found = found.or_else(|| (!asked.of_known_workload).then(|| of(&of_code)).flatten());
+        let found = found.or_else(|| (!asked.of_known_workload).then(|| of(&readers)).flatten());
         let found = found.or_else(|| of(&of_use));
         found.unwrap_or_else(|| weights.clone())
     }
@@ -194,5 +191,52 @@ impl Regressor for Ensemble {
         Ok(Some(
             spread.into_iter().map(|(_, deviation)| deviation).collect(),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opdata::Row;
+
+    use super::*;
+    use crate::data::{Machines, RowSet};
+    use crate::models::WeightedMembers;
+    use crate::testing::dense_row;
+
+    #[test]
+    fn members_that_read_counts_predict_counted_kernels_of_new_workloads_alone() {
+        let rows = (0..120u64).map(|number| Row {
+            point_id: number.to_string(),
+            workload_hash: Some(number.to_string()),
+            time_median_ns: Some(1e6 + number as f64),
+            simulated_instructions: (number % 2 == 0).then_some(1e6),
+            ..dense_row(1 + number, 64, 64, "{}")
+        });
+        let rows: Vec<Row> = rows.collect();
+        let dataset = Dataset::new(&RowSet::from(rows), &Machines::Single).unwrap();
+        let options = FitOptions {
+            choice: WeightedMembers::of(&dataset, &dataset.all()),
+            ..FitOptions::default()
+        };
+        let ensemble = Ensemble::fit(&dataset, &dataset.all(), &options).unwrap();
+        let counting = |known: &[Scope], of_known_workload| -> Vec<bool> {
+            let weights = ensemble.weights_for(&Asked {
+                of_known_workload,
+                is_foreign: false,
+                known: known.to_vec(),
+            });
+            assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            let pairs = ensemble.members.iter().zip(weights);
+            let counting = pairs.filter(|(_, weight)| *weight > 0.0);
+            counting
+                .map(|(m, _)| m.spec.reads().next().is_some())
+                .collect()
+        };
+        assert_eq!(counting(&[Scope::Counted], false), [true; 3]);
+        assert_eq!(counting(&[], false), [false; 6]);
+        assert_eq!(counting(&[], true), [false; 5]);
+        let known = counting(&[Scope::Counted], true);
+        assert_eq!(known.iter().filter(|reads| **reads).count(), 2);
+        assert_eq!(known.len(), 7);
     }
 }

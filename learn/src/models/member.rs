@@ -262,11 +262,6 @@ impl MemberSpec {
         of_built.filter(move |scope| !hidden(scope))
     }
 
-    /// Whether it sees emitted code.
-    pub fn reads_code(&self) -> bool {
-        !self.without.contains(&Scope::Code)
-    }
-
     /// Indices of the features that it uses, among those that vary.
     pub fn columns(&self) -> Vec<usize> {
         let hidden = positions_of(&self.without);

@@ -6,7 +6,7 @@ use opdata::contract::pairs::read_all_pairs;
 use oplearn::crossval::folds::Ranking;
 use oplearn::data::{Dataset, Split};
 use oplearn::interference;
-use oplearn::models::{FitOptions, ModelKind};
+use oplearn::models::FitOptions;
 
 use opreport::output::say;
 
@@ -53,12 +53,8 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
         curve: args.learning_curve.clone(),
     };
     let folds = args.split.folds(&dataset, args.random.seed)?.len();
-    let first = match args.model {
-        ModelKind::Ensemble => "first the members are chosen, then ",
-        _ => "",
-    };
     say(&format!(
-        "{}: {first}each fold is predicted by a model of the others",
+        "{}: each fold is predicted by a model of the others",
         opreport::units::plural(folds as u64, "fold")
     ));
     let done = AtomicUsize::new(0);

@@ -3,11 +3,10 @@
 use std::num::NonZeroUsize;
 
 use opdata::DeviceKind;
-use oplearn::crossval::select::choose;
 use oplearn::data::{Dataset, Machines};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::ensemble::Ensemble;
-use oplearn::models::{Familiarity, FitOptions};
+use oplearn::models::{FitOptions, WeightedMembers};
 use opmodels::{ImportRequest, Source as ModelSource};
 use serde_json::json;
 
@@ -51,11 +50,11 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
             trained.ensemble
         }
         None => {
-            let mut fit = FitOptions {
+            let fit = FitOptions {
                 seed: args.random.seed,
+                choice: WeightedMembers::of(&dataset, &dataset.all()),
                 ..FitOptions::default()
             };
-            fit.choice = choose(&dataset, &dataset.all(), &Familiarity::ALL, &fit, &())?.choice;
             Ensemble::fit(&dataset, &dataset.all(), &fit)?
         }
     };

@@ -5,10 +5,11 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use oplearn::Watch;
 use opreport::output::say;
 use opreport::progress::{Bar, Progress};
 use opreport::units;
+
+use crate::model::watch::Watch;
 
 /// Number of progress lines of a phase where standard error is no terminal.
 const LINES: usize = 5;

@@ -8,10 +8,9 @@ use oplearn::crossval::bias::BiasEstimator;
 use oplearn::crossval::conformal::{CalibrationSample, Conformal};
 use oplearn::crossval::folds::{Members, OutOfFold, Ranking, out_of_fold};
 use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
-use oplearn::crossval::select::choose_for_folds;
 use oplearn::data::split::{Split, shuffled};
 use oplearn::data::{Dataset, Intake};
-use oplearn::models::{FitOptions, ModelKind, WeightedMembers};
+use oplearn::models::{FitOptions, ModelKind};
 use serde::Serialize;
 
 use super::apart::{ByDisturbance, metrics_by};
@@ -161,16 +160,12 @@ pub fn evaluate(
     done: &(dyn Fn() + Sync),
 ) -> Result<Report> {
     let folds = options.split.folds(dataset, options.fit.seed)?;
-    let choices = match options.model {
-        ModelKind::Ensemble => choose_for_folds(dataset, &folds, &options.fit)?,
-        _ => Vec::new(),
-    };
     let mut out_of_fold = out_of_fold(
         dataset,
         &folds,
         options.model,
         &options.fit,
-        (members(&choices), options.ranking),
+        (Members::OfFold, options.ranking),
         done,
     )?;
     let measured = out_of_fold.measured(dataset);
@@ -231,14 +226,6 @@ pub fn evaluate(
             })
             .collect(),
     })
-}
-
-fn members(choices: &[WeightedMembers]) -> Members<'_> {
-    if choices.is_empty() {
-        Members::Given
-    } else {
-        Members::Chosen(choices)
-    }
 }
 
 /// Moves each fold by the constants that were best for all others.
@@ -423,16 +410,12 @@ fn curve_point(dataset: &Dataset, options: &EvalOptions, share: f64) -> Result<C
             .map(|i| fold.train[i])
             .collect();
     }
-    let choices = match options.model {
-        ModelKind::Ensemble => choose_for_folds(dataset, &folds, &options.fit)?,
-        _ => Vec::new(),
-    };
     let out_of_fold = out_of_fold(
         dataset,
         &folds,
         options.model,
         &options.fit,
-        (members(&choices), Ranking::Without),
+        (Members::OfFold, Ranking::Without),
         &|| (),
     )?;
     let measured = out_of_fold.measured(dataset);

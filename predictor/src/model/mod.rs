@@ -8,6 +8,7 @@
 //! | [`neighbours`] | the nearest measured rows |
 //! | [`correction`] | how times change on a new machine: a factor, its slope with intensity, and residuals by kind |
 //! | [`expected`] | predictions for points |
+//! | [`watch`] | progress of training, for the caller to show |
 //! | [`adaptation`] | what carries a model over to a new machine: several predictions and how much each counts |
 
 pub mod adaptation;
@@ -17,6 +18,7 @@ pub mod file;
 pub mod known;
 pub mod neighbours;
 pub mod trained;
+pub mod watch;
 
 pub use adaptation::Adaptation;
 pub use correction::Correction;

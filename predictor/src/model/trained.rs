@@ -1,16 +1,14 @@
 //! A trained model: the ensemble, its calibration, and facts about the training data.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use opdata::DeviceKind;
 use opdata::stats::median;
-use oplearn::Watch;
 use oplearn::crossval::calibration::Calibration;
 use oplearn::crossval::folds::{Members, OutOfFold, Ranking};
 use oplearn::crossval::metrics::Metrics;
 use oplearn::crossval::out_of_fold;
-use oplearn::crossval::select::choose;
-use oplearn::data::split::Split;
+use oplearn::data::split::{Split, shuffled};
 use oplearn::data::{Dataset, Sample};
 use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURES, Point};
@@ -19,7 +17,7 @@ use oplearn::models::context::Context;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, surrogate};
 use oplearn::models::rates::Rates;
-use oplearn::models::{Familiarity, FitOptions, ModelKind, Regressor, TrainingSet};
+use oplearn::models::{FitOptions, ModelKind, Regressor, TrainingSet, WeightedMembers};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +26,7 @@ use crate::eval::whole::{OWN_LEVEL, WholeFactor, in_model};
 use crate::model::Adaptation;
 use crate::model::known::Known;
 use crate::model::neighbours::Neighbours;
+use crate::model::watch::Watch;
 
 /// Number of folds over workloads for calibration.
 const CALIBRATION_FOLDS: usize = 10;
@@ -35,6 +34,10 @@ const CALIBRATION_FOLDS: usize = 10;
 const FEWER_FOLDS: usize = 5;
 /// Number of samples from which on [`FEWER_FOLDS`] is used.
 const MANY_SAMPLES: usize = 3000;
+/// Folds of samples for the calibration of known workloads.
+const SAMPLE_PARTS: usize = 4;
+/// Maximum number of samples for that: it costs as much as training otherwise.
+const JUDGED: usize = 3000;
 /// Minimum number of kinds of operators to estimate how far a kind may lie from the others.
 const KINDS_TO_COMPARE: usize = 3;
 /// Minimum number of samples to train on.
@@ -230,15 +233,8 @@ pub fn train(
     }
     let split = Split::Workloads(parts);
     let folds = split.folds(dataset, options.fit.seed)?;
-    let chosen = choose(
-        dataset,
-        &dataset.all(),
-        &Familiarity::ALL,
-        &options.fit,
-        watch,
-    )?;
     let fit = FitOptions {
-        choice: chosen.choice,
+        choice: WeightedMembers::of(dataset, &dataset.all()),
         ..options.fit.clone()
     };
     watch.begin("check on held-out workloads", folds.len());
@@ -276,10 +272,7 @@ pub fn train(
         |run, sample| predicted.get(&(run, sample)).copied(),
         |_, sample| spread.get(&sample).copied(),
     );
-    let known = chosen
-        .known
-        .as_ref()
-        .map(|out_of_fold| Calibration::fit(dataset, out_of_fold));
+    let known = known(dataset, &fit, watch)?;
     let facts = Facts {
         foreign: foreign(dataset, &fit)?,
         ..facts(dataset, device_kind, &out_of_fold, (unseen, known), whole)
@@ -301,6 +294,26 @@ pub fn train(
         ensemble,
         facts,
     })
+}
+
+/// Calibration for workloads with other measured schedules, from errors on held-out samples. `None` if there are too few
+/// samples for members of their own.
+fn known(dataset: &Dataset, fit: &FitOptions, watch: &dyn Watch) -> Result<Option<Calibration>> {
+    if fit.choice == WeightedMembers::default() {
+        return Ok(None);
+    }
+    let mut folds = Split::KFold(SAMPLE_PARTS).folds(dataset, fit.seed)?;
+    let order = shuffled(dataset.samples.len(), fit.seed).into_iter();
+    let judged: HashSet<usize> = order.take(JUDGED).collect();
+    for fold in &mut folds {
+        fold.train.retain(|i| judged.contains(i));
+        fold.test.retain(|i| judged.contains(i));
+    }
+    watch.begin("check on other schedules", folds.len());
+    let members = (Members::Given, Ranking::Without);
+    let ensemble = ModelKind::Ensemble;
+    let held_out = out_of_fold(dataset, &folds, ensemble, fit, members, &|| watch.step())?;
+    Ok(Some(Calibration::fit(dataset, &held_out)))
 }
 
 /// Calibration for other machines, from errors on held-out machines, if the members were chosen for such.

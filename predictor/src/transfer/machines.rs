@@ -1,6 +1,5 @@
 //! The gain of measurements on a machine for a model of the others: each machine of a dataset is held out in turn.
 
-use oplearn::crossval::select::choose_for_folds;
 use oplearn::data::Dataset;
 use oplearn::data::split::{Fold, Split};
 use oplearn::features::Point;
@@ -61,10 +60,9 @@ pub fn leave_one_machine_out(
     done: &dyn Fn(),
 ) -> Result<Transfer> {
     let folds = Split::LeaveOneMachineOut.folds(dataset, options.seed)?;
-    let choices = choose_for_folds(dataset, &folds, options)?;
     let mut machines = Vec::new();
-    for (fold, choice) in folds.iter().zip(&choices) {
-        machines.push(held_out(dataset, fold, choice, measurements, options)?);
+    for fold in &folds {
+        machines.push(held_out(dataset, fold, measurements, options)?);
         done();
     }
     let means = measurements
@@ -77,12 +75,11 @@ pub fn leave_one_machine_out(
 fn held_out(
     dataset: &Dataset,
     fold: &Fold,
-    choice: &WeightedMembers,
     measurements: &[usize],
     options: &FitOptions,
 ) -> Result<HeldOutMachine> {
     let options = FitOptions {
-        choice: choice.for_queries(&[Familiarity::Unseen]),
+        choice: WeightedMembers::of(dataset, &fold.train).for_queries(&[Familiarity::Unseen]),
         ..options.clone()
     };
     let ensemble = Ensemble::fit(dataset, &fold.train, &options)?;

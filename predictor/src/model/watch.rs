@@ -1,4 +1,4 @@
-//! Progress of long computations, for the caller to show.
+//! Progress of training, for the caller to show.
 
 /// Receives the phases of a computation and their steps, from any thread.
 pub trait Watch: Sync {
