@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::features::Point;
 use crate::models::ranker::Ranker;
 use crate::models::{
-    Familiarity, FitOptions, ModelKind, Parallel, Regressor, WeightedMembers, fit,
+    Familiarity, FitOptions, ModelKind, Parallel, Regressor, fit, for_queries, members_for,
 };
 
 /// Predictions of held-out samples.
@@ -83,11 +83,14 @@ pub fn out_of_fold(
 ) -> Result<OutOfFold> {
     let single = |number: usize| FitOptions {
         parallel: Parallel::Not,
-        choice: match members {
-            Members::Given => options.choice.clone(),
-            Members::OfFold => WeightedMembers::of(dataset, &folds[number].train),
-        }
-        .for_queries(&familiarities(dataset, &folds[number])),
+        members: {
+            let fold = &folds[number];
+            let all = match members {
+                Members::Given => options.members.clone(),
+                Members::OfFold => members_for(dataset, &fold.train),
+            };
+            for_queries(&all, &familiarities(dataset, fold))
+        },
         ..options.clone()
     };
     let mut order: Vec<usize> = (0..folds.len()).collect();

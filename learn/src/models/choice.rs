@@ -1,8 +1,7 @@
-//! The members of an ensemble and their weights: for workloads that it was not trained on, and for those that it was.
+//! The members of an ensemble for some training samples.
 //!
 //! A model that carries over to other workloads must not rely on the sizes of known ones; for other schedules of a
-//! known workload it may. So there are two sets of weights over the same members, and each query uses the one that fits
-//! it. Members of a set count alike. Weights are not negative and sum to 1.
+//! known workload it may. So there are members for each kind of query. Members of a kind count alike.
 
 use std::collections::HashSet;
 
@@ -30,115 +29,55 @@ pub enum Familiarity {
     Known,
 }
 
-/// Members and their weights.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WeightedMembers {
-    /// The members.
-    pub members: Vec<MemberSpec>,
-    /// Weights for workloads outside the training data.
-    pub unseen: Vec<f64>,
-    /// Weights for workloads in the training data.
-    pub known: Vec<f64>,
-}
-
-impl Familiarity {
-    /// Both kinds of queries.
-    pub const ALL: [Self; 2] = [Self::Unseen, Self::Known];
-}
-
-impl Default for WeightedMembers {
-    /// A few members of equal weight, for too few samples to choose by.
-    fn default() -> Self {
-        let members = default_members();
-        let alike = vec![1.0 / members.len() as f64; members.len()];
-        Self {
-            members,
-            unseen: alike.clone(),
-            known: alike,
-        }
+/// The members for some training samples: by what is known of these, never by their times.
+pub fn members_for(dataset: &Dataset, indices: &[usize]) -> Vec<MemberSpec> {
+    let samples = || indices.iter().map(|&i| &dataset.samples[i]);
+    let workloads: HashSet<usize> = samples().map(|s| s.workload).collect();
+    if indices.len() < LEAST_SAMPLES || workloads.len() < LEAST_WORKLOADS {
+        return members_for_few();
     }
-}
-
-impl WeightedMembers {
-    /// The members for some training samples: by what is known of these, never by their times.
-    pub fn of(dataset: &Dataset, indices: &[usize]) -> Self {
-        let samples = || indices.iter().map(|&i| &dataset.samples[i]);
-        let workloads: HashSet<usize> = samples().map(|s| s.workload).collect();
-        if indices.len() < LEAST_SAMPLES || workloads.len() < LEAST_WORKLOADS {
-            return Self::default();
-        }
-        let is_available = |scope: &Scope| {
-            let having = samples().filter(|s| s.point.known.contains(scope));
-            having.count() >= LEAST_SAMPLES
-        };
-        let available: Vec<Scope> = Scope::OF_BUILT.into_iter().filter(is_available).collect();
-        let mut found = Self {
-            members: Vec::new(),
-            unseen: Vec::new(),
-            known: Vec::new(),
-        };
-        found.add(pool::unseen(&available), Familiarity::Unseen);
-        found.add(pool::known(&available), Familiarity::Known);
-        let machines: HashSet<usize> = samples().map(|s| s.machine).collect();
-        let has_rates = |machine: &&usize| !dataset.machines[**machine].rates.is_empty();
-        if machines.iter().filter(has_rates).count() >= LEAST_MACHINES {
-            found.members.extend(pool::foreign());
-            found.unseen.resize(found.members.len(), 0.0);
-            found.known.resize(found.members.len(), 0.0);
-        }
-        found
-    }
-
-    /// Adds members that count alike for one kind of query. A member that is there already counts for both kinds.
-    fn add(&mut self, members: Vec<MemberSpec>, kind: Familiarity) {
-        let weight = 1.0 / members.len() as f64;
+    let is_available = |scope: &Scope| {
+        let having = samples().filter(|s| s.point.known.contains(scope));
+        having.count() >= LEAST_SAMPLES
+    };
+    let available: Vec<Scope> = Scope::OF_BUILT.into_iter().filter(is_available).collect();
+    let mut found: Vec<MemberSpec> = Vec::new();
+    for (kind, members) in [
+        (Familiarity::Unseen, pool::unseen(&available)),
+        (Familiarity::Known, pool::known(&available)),
+    ] {
         for member in members {
-            let there = self.members.iter().position(|m| m.is_like(&member));
-            let place = there.unwrap_or_else(|| {
-                self.members.push(member);
-                self.unseen.push(0.0);
-                self.known.push(0.0);
-                self.members.len() - 1
-            });
-            let weights = match kind {
-                Familiarity::Unseen => &mut self.unseen,
-                Familiarity::Known => &mut self.known,
-            };
-            weights[place] += weight;
+            match found.iter_mut().find(|there| there.is_like(&member)) {
+                Some(there) => there.queries.push(kind),
+                None => found.push(MemberSpec {
+                    queries: vec![kind],
+                    ..member
+                }),
+            }
         }
     }
-
-    /// The members for machines outside the training data, with equal weights. `None` if there are no such members.
-    pub fn for_foreign_machines(&self) -> Option<Self> {
-        let members = self.members.iter().filter(|member| member.is_foreign());
-        let members: Vec<MemberSpec> = members.cloned().collect();
-        let alike = vec![1.0 / members.len() as f64; members.len()];
-        (!members.is_empty()).then(|| Self {
-            members,
-            unseen: alike.clone(),
-            known: alike,
-        })
+    let machines: HashSet<usize> = samples().map(|s| s.machine).collect();
+    let has_rates = |machine: &&usize| !dataset.machines[**machine].rates.is_empty();
+    if machines.iter().filter(has_rates).count() >= LEAST_MACHINES {
+        found.extend(pool::foreign());
     }
+    found
+}
 
-    /// Removes the members that count for no query of these kinds.
-    #[must_use]
-    pub fn for_queries(&self, kinds: &[Familiarity]) -> Self {
-        let counts = |place: usize| {
-            let foreign = self.members[place].is_foreign();
-            foreign
-                || kinds.iter().any(|kind| match kind {
-                    Familiarity::Unseen => self.unseen[place] > 0.0,
-                    Familiarity::Known => self.known[place] > 0.0,
-                })
-        };
-        let places: Vec<usize> = (0..self.members.len()).filter(|&p| counts(p)).collect();
-        let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect();
-        Self {
-            members: places.iter().map(|&p| self.members[p].clone()).collect(),
-            unseen: pick(&self.unseen),
-            known: pick(&self.known),
-        }
+/// The members for few samples: the same for all queries.
+pub fn members_for_few() -> Vec<MemberSpec> {
+    let mut members = default_members();
+    for member in &mut members {
+        member.queries = vec![Familiarity::Unseen, Familiarity::Known];
     }
+    members
+}
+
+/// The members that count for queries of these kinds, and those for machines outside the training data.
+pub fn for_queries(members: &[MemberSpec], kinds: &[Familiarity]) -> Vec<MemberSpec> {
+    let counts =
+        |m: &&MemberSpec| m.is_foreign() || kinds.iter().any(|kind| m.queries.contains(kind));
+    members.iter().filter(counts).cloned().collect()
 }
 
 #[cfg(test)]
@@ -150,7 +89,7 @@ mod tests {
     use crate::testing::dense_row;
 
     /// Members for `count` products of different shapes; the first of them have counts.
-    fn members(count: u64, counted: u64) -> WeightedMembers {
+    fn members(count: u64, counted: u64) -> Vec<MemberSpec> {
         let rows = (0..count).map(|number| Row {
             point_id: number.to_string(),
             workload_hash: Some(number.to_string()),
@@ -160,30 +99,25 @@ mod tests {
         });
         let rows: Vec<Row> = rows.collect();
         let dataset = Dataset::new(&RowSet::from(rows), &Machines::Single).unwrap();
-        WeightedMembers::of(&dataset, &dataset.all())
+        members_for(&dataset, &dataset.all())
     }
 
     #[test]
-    fn members_of_a_kind_count_alike() {
-        assert_eq!(
-            members(59, 0),
-            WeightedMembers::default(),
-            "too few samples"
-        );
+    fn each_kind_of_query_has_its_members() {
+        assert_eq!(members(59, 0), members_for_few(), "too few samples");
         let found = members(60, 59);
-        for (weights, count) in [(&found.unseen, 6), (&found.known, 5)] {
-            let counting: Vec<f64> = weights.iter().copied().filter(|w| *w > 0.0).collect();
-            assert_eq!(counting, vec![1.0 / f64::from(count); count as usize]);
+        for (kind, count) in [(Familiarity::Unseen, 6), (Familiarity::Known, 5)] {
+            assert_eq!(for_queries(&found, &[kind]).len(), count);
         }
-        assert_eq!(found.members.len(), 10, "one member is of both kinds");
-        assert!(found.members.iter().all(|m| m.reads().next().is_none()));
+        assert_eq!(found.len(), 10, "one member is of both kinds");
+        assert!(found.iter().all(|m| m.reads().next().is_none()));
     }
 
     #[test]
     fn members_that_read_counts_are_added_where_enough_samples_have_them() {
         let found = members(60, 60);
         let reads = |m: &&MemberSpec| m.reads().eq([Scope::Counted]);
-        assert_eq!(found.members.iter().filter(reads).count(), 3 + 2);
-        assert_eq!(found.members.len(), 10 + 3 + 2);
+        assert_eq!(found.iter().filter(reads).count(), 3 + 2);
+        assert_eq!(found.len(), 10 + 3 + 2);
     }
 }

@@ -1,9 +1,8 @@
-//! The ensemble: the weighted mean of its members' logarithms.
+//! The ensemble: the mean of its members' logarithms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::choice::Familiarity;
 use super::member::{Member, MemberSpec};
@@ -19,8 +18,6 @@ use crate::features::{Point, Scope};
 pub struct Ensemble {
     /// Its members.
     pub members: Vec<Member>,
-    /// Weights of the members.
-    pub weights: Weights,
     /// The workloads that it was trained on ([`Point::workload`]), ascending.
     pub workloads: Vec<u64>,
     /// The machines that it was trained on ([`Point::machine`]), ascending.
@@ -37,35 +34,21 @@ struct Asked {
     known: Vec<Scope>,
 }
 
-/// Weights of the members.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Weights {
-    /// Weights for workloads that were not seen.
-    pub unseen: Vec<f64>,
-    /// Weights for workloads in the training data.
-    pub known: Vec<f64>,
-}
-
 impl Ensemble {
     /// Trains all members.
     ///
     /// # Errors
     /// Fails if there are fewer than two samples, or XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
-        let choice = &options.choice;
         let set = TrainingSet::new(dataset, indices);
         let fit = |spec: &MemberSpec| Member::fit(spec, &set, options.seed);
-        let members = each(&choice.members, options.parallel, fit)?;
+        let members = each(&options.members, options.parallel, fit)?;
         let all = |of: fn(&Point) -> u64| {
             let numbers: BTreeSet<u64> = set.samples().map(|s| of(&s.point)).collect();
             numbers.into_iter().collect()
         };
         Ok(Self {
             members,
-            weights: Weights {
-                unseen: choice.unseen.clone(),
-                known: choice.known.clone(),
-            },
             workloads: all(|point| point.workload),
             machines: all(|point| point.machine),
         })
@@ -79,7 +62,7 @@ impl Ensemble {
         }
     }
 
-    /// Weighted mean of the predictions of the members that count for each point, and their standard deviation, log2.
+    /// Mean of the predictions of the members that count for each point, and their standard deviation, log2.
     ///
     /// # Errors
     /// Fails if XGBoost's library fails.
@@ -91,7 +74,7 @@ impl Ensemble {
         let mut spread = vec![(0.0, 0.0); points.len()];
         for (asked, places) in places {
             let own: Vec<&Point> = places.iter().map(|&place| points[place]).collect();
-            let found = self.spread_of(&own, &self.weights_for(&asked))?;
+            let found = self.spread_of(&own, &self.counting(&asked))?;
             for (place, found) in places.into_iter().zip(found) {
                 spread[place] = found;
             }
@@ -114,57 +97,49 @@ impl Ensemble {
         }
     }
 
-    /// Weights of the members. Members for other machines count for these alone, and no other members do there. Members
-    /// that use code or counts have no weight for points without them. For other points of workloads outside the
-    /// training data they count alone.
-    fn weights_for(&self, asked: &Asked) -> Vec<f64> {
-        let weights = match asked.of_known_workload {
-            false => &self.weights.unseen,
-            true => &self.weights.known,
+    /// The members that count, all alike. Members for other machines count for these alone, and no other members do
+    /// there. Members that use code or counts do not count for points without them. For other points of workloads
+    /// outside the training data they count alone.
+    fn counting(&self, asked: &Asked) -> Vec<&Member> {
+        let those = |counts: &dyn Fn(&MemberSpec) -> bool| -> Option<Vec<&Member>> {
+            let found: Vec<&Member> = self.members.iter().filter(|m| counts(&m.spec)).collect();
+            (!found.is_empty()).then_some(found)
         };
-        let of = |count: &dyn Fn(&MemberSpec, f64) -> f64| -> Option<Vec<f64>> {
-            let pairs = self.members.iter().zip(weights);
-            let counts: Vec<f64> = pairs.map(|(m, w)| count(&m.spec, *w)).collect();
-            let sum: f64 = counts.iter().sum();
-            (sum > 0.0).then(|| counts.into_iter().map(|c| c / sum).collect())
+        let kind = match asked.of_known_workload {
+            false => Familiarity::Unseen,
+            true => Familiarity::Known,
         };
-        let foreign = |spec: &MemberSpec, _| f64::from(u8::from(spec.is_foreign()));
-        let of_use = |spec: &MemberSpec, weight: f64| {
-            let has_all = spec.reads().all(|scope| asked.known.contains(&scope));
-            if has_all { weight } else { 0.0 }
+        let of_use = |spec: &MemberSpec| {
+            spec.queries.contains(&kind) && spec.reads().all(|scope| asked.known.contains(&scope))
         };
-        let readers = |spec: &MemberSpec, weight: f64| match spec.reads().next() {
-            Some(_) => of_use(spec, weight),
-            None => 0.0,
-        };
-        let found = asked.is_foreign.then(|| of(&foreign)).flatten();
-        let found = found.or_else(|| (!asked.of_known_workload).then(|| of(&readers)).flatten());
-        let found = found.or_else(|| of(&of_use));
-        found.unwrap_or_else(|| weights.clone())
+        let readers = |spec: &MemberSpec| of_use(spec) && spec.reads().next().is_some();
+        let found = asked
+            .is_foreign
+            .then(|| those(&MemberSpec::is_foreign))
+            .flatten();
+        let found = found.or_else(|| {
+            (!asked.of_known_workload)
+                .then(|| those(&readers))
+                .flatten()
+        });
+        let found = found.or_else(|| those(&of_use));
+        found.unwrap_or_else(|| self.members.iter().collect())
     }
 
-    /// The spread of points with common weights.
-    fn spread_of(&self, points: &[&Point], weights: &[f64]) -> Result<Vec<(f64, f64)>> {
-        if points.is_empty() {
-            return Ok(Vec::new());
-        }
-        let counting = self.members.iter().zip(weights).filter(|(_, w)| **w > 0.0);
-        let all: Vec<(Vec<f64>, f64)> = counting
-            .map(|(member, weight)| Ok((member.predict(points)?, *weight)))
+    /// The mean and the deviation of some members' predictions.
+    fn spread_of(&self, points: &[&Point], members: &[&Member]) -> Result<Vec<(f64, f64)>> {
+        let all: Vec<Vec<f64>> = members
+            .iter()
+            .map(|member| member.predict(points))
             .collect::<Result<_>>()?;
-        Ok((0..points.len())
-            .map(|i| mean_and_deviation(all.iter().map(|(p, w)| (p[i], *w))))
-            .collect())
+        let count = members.len().max(1) as f64;
+        let spread = |i: usize| {
+            let mean = all.iter().map(|own| own[i]).sum::<f64>() / count;
+            let squares: f64 = all.iter().map(|own| (own[i] - mean).powi(2)).sum();
+            (mean, (squares / count).sqrt())
+        };
+        Ok((0..points.len()).map(spread).collect())
     }
-}
-
-/// Weighted mean of some predictions, and their deviation from it. Every member has equal weight in the deviation,
-/// because each is as good a sign of doubt.
-pub fn mean_and_deviation(predictions: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64) {
-    let mean: f64 = predictions.clone().map(|(p, weight)| p * weight).sum();
-    let count = predictions.clone().count().max(1) as f64;
-    let squares: f64 = predictions.map(|(p, _)| (p - mean).powi(2)).sum();
-    (mean, (squares / count).sqrt())
 }
 
 /// Trains a member for each specification.
@@ -200,7 +175,7 @@ mod tests {
 
     use super::*;
     use crate::data::{Machines, RowSet};
-    use crate::models::WeightedMembers;
+    use crate::models::members_for;
     use crate::testing::dense_row;
 
     #[test]
@@ -215,22 +190,18 @@ mod tests {
         let rows: Vec<Row> = rows.collect();
         let dataset = Dataset::new(&RowSet::from(rows), &Machines::Single).unwrap();
         let options = FitOptions {
-            choice: WeightedMembers::of(&dataset, &dataset.all()),
+            members: members_for(&dataset, &dataset.all()),
             ..FitOptions::default()
         };
         let ensemble = Ensemble::fit(&dataset, &dataset.all(), &options).unwrap();
         let counting = |known: &[Scope], of_known_workload| -> Vec<bool> {
-            let weights = ensemble.weights_for(&Asked {
+            let asked = Asked {
                 of_known_workload,
                 is_foreign: false,
                 known: known.to_vec(),
-            });
-            assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-            let pairs = ensemble.members.iter().zip(weights);
-            let counting = pairs.filter(|(_, weight)| *weight > 0.0);
-            counting
-                .map(|(m, _)| m.spec.reads().next().is_some())
-                .collect()
+            };
+            let counting = ensemble.counting(&asked).into_iter();
+            counting.map(|m| m.spec.reads().next().is_some()).collect()
         };
         assert_eq!(counting(&[Scope::Counted], false), [true; 3]);
         assert_eq!(counting(&[], false), [false; 6]);

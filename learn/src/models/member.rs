@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::choice::Familiarity;
 use super::part::learned;
 use super::rates::Rates;
 use super::regressor::Regressor;
@@ -49,6 +50,8 @@ pub struct Trees {
 pub struct MemberSpec {
     /// The estimate that it corrects.
     pub base: Base,
+    /// The queries that it counts for; none if it predicts for machines outside the training data.
+    pub queries: Vec<Familiarity>,
     /// Groups of features that it does not see.
     pub without: Vec<Scope>,
     /// The loss that it minimises.
@@ -143,6 +146,7 @@ pub const FOREIGN: &[Scope] = &[Scope::Machine, Scope::Code, Scope::Counted, Sco
 pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
     MemberSpec {
         base,
+        queries: Vec::new(),
         without: without.to_vec(),
         objective,
         trees: TREES,
@@ -150,8 +154,8 @@ pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) ->
     }
 }
 
-/// The members that have equal weights unless data say otherwise, on every device. They differ in two ways, so that
-/// their errors differ too. Each predicts the ratio of the time to one estimate ([`Base`]). Each sees all features, those
+/// The members for workloads that were not measured, on every device. They differ in two ways, so that their errors
+/// differ too. Each predicts the ratio of the time to one estimate ([`Base`]). Each sees all features, those
 /// without sizes, or those without totals.
 ///
 /// Chosen on 24 November 2026 by leaving out one dataset of five at a time: the members that lower the
@@ -240,12 +244,12 @@ pub struct Member {
 }
 
 impl MemberSpec {
-    /// Whether it is the same but for the seed.
+    /// Whether it is the same but for the seed and the queries.
     pub fn is_like(&self, other: &Self) -> bool {
-        let seed = other.seed;
         *other
             == Self {
-                seed,
+                seed: other.seed,
+                queries: other.queries.clone(),
                 ..self.clone()
             }
     }

@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | [`ensemble`] | gradient-boosted trees that correct estimates; the product |
 //! | [`member`] | one of its members: what it sees, corrects and minimises |
-//! | [`choice`] | which members an ensemble has, and how much each counts |
+//! | [`choice`] | which members an ensemble has, by its training samples |
 //! | [`context`] | what running inside a model does to an operator's time |
-//! | [`pool`] | the members that a choice is made from |
+//! | [`pool`] | all members there are |
 //! | [`training_set`] | samples to learn from, with what members that learn from the same ones share |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
 //! | [`rates`] | an estimate whose rates are fitted: schedule, arithmetic, traffic, floor |
@@ -32,7 +32,7 @@ pub mod training_set;
 mod fit;
 mod part;
 
-pub use choice::{Familiarity, WeightedMembers};
+pub use choice::{Familiarity, for_queries, members_for, members_for_few};
 pub use fit::fit;
 pub use kind::ModelKind;
 pub use options::{FitOptions, Parallel};

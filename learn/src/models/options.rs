@@ -1,6 +1,7 @@
 //! Options of training a model.
 
-use super::choice::WeightedMembers;
+use super::choice::members_for_few;
+use super::member::MemberSpec;
 
 /// Parallelism of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +17,8 @@ pub enum Parallel {
 pub struct FitOptions {
     /// Parallelism of a fit.
     pub parallel: Parallel,
-    /// The members of the ensemble and their weights.
-    pub choice: WeightedMembers,
+    /// The members of the ensemble.
+    pub members: Vec<MemberSpec>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -26,7 +27,7 @@ impl Default for FitOptions {
     fn default() -> Self {
         Self {
             parallel: Parallel::Members,
-            choice: WeightedMembers::default(),
+            members: members_for_few(),
             seed: 42,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Its scores mean nothing across workloads; within one, the faster schedule has the higher score.
 
-use super::member::{MemberSpec, Objective, TREES, select};
+use super::member::{Objective, member, select};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::features::base::Base;
@@ -27,13 +27,7 @@ impl Ranker {
     /// # Errors
     /// Fails if XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], seed: u64) -> Result<Self> {
-        let spec = MemberSpec {
-            base: Base::None,
-            without: vec![Scope::Size],
-            objective: Objective::Squared,
-            trees: TREES,
-            seed: 0,
-        };
+        let spec = member(Base::None, &[Scope::Size], Objective::Squared, 0);
         let columns = spec.columns();
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); dataset.workloads.len()];
         for &index in indices {

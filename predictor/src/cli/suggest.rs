@@ -6,7 +6,7 @@ use opdata::DeviceKind;
 use oplearn::data::{Dataset, Machines};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::ensemble::Ensemble;
-use oplearn::models::{FitOptions, WeightedMembers};
+use oplearn::models::{FitOptions, members_for};
 use opmodels::{ImportRequest, Source as ModelSource};
 use serde_json::json;
 
@@ -52,7 +52,7 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         None => {
             let fit = FitOptions {
                 seed: args.random.seed,
-                choice: WeightedMembers::of(&dataset, &dataset.all()),
+                members: members_for(&dataset, &dataset.all()),
                 ..FitOptions::default()
             };
             Ensemble::fit(&dataset, &dataset.all(), &fit)?

@@ -12,7 +12,7 @@ use std::path::Path;
 use oplearn::features::{FEATURE_VERSION, FEATURES};
 use oplearn::interference::Kept;
 use oplearn::models::context::Context;
-use oplearn::models::ensemble::{Ensemble, Weights};
+use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, MemberSpec};
 use oplearn::models::rates::Rates;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ use crate::model::trained::{Facts, Trained};
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 7;
+pub const FORMAT: u32 = 8;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";
@@ -66,7 +66,6 @@ struct AdaptationEntry {
 #[derive(Serialize, Deserialize)]
 struct EnsembleEntry {
     members: Vec<MemberEntry>,
-    weights: Weights,
     workloads: Vec<u64>,
     machines: Vec<u64>,
 }
@@ -207,7 +206,6 @@ fn ensemble_entry(
 ) -> Result<EnsembleEntry> {
     Ok(EnsembleEntry {
         members: ensemble.members.iter().map(entry).collect::<Result<_>>()?,
-        weights: ensemble.weights.clone(),
         workloads: ensemble.workloads.clone(),
         machines: ensemble.machines.clone(),
     })
@@ -264,12 +262,8 @@ fn ensemble_of(
     entry: EnsembleEntry,
     member: &mut impl FnMut(MemberEntry) -> Result<Member>,
 ) -> Result<Ensemble> {
-    let (count, weights) = (entry.members.len(), entry.weights);
-    if count == 0 || weights.unseen.len() != count || weights.known.len() != count {
-        return Err(damaged(
-            path,
-            "its members and their weights do not fit together".to_owned(),
-        ));
+    if entry.members.is_empty() {
+        return Err(damaged(path, "it has no members".to_owned()));
     }
     Ok(Ensemble {
         members: entry
@@ -277,7 +271,6 @@ fn ensemble_of(
             .into_iter()
             .map(member)
             .collect::<Result<_>>()?,
-        weights,
         workloads: entry.workloads,
         machines: entry.machines,
     })

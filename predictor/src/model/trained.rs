@@ -17,7 +17,9 @@ use oplearn::models::context::Context;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, surrogate};
 use oplearn::models::rates::Rates;
-use oplearn::models::{FitOptions, ModelKind, Regressor, TrainingSet, WeightedMembers};
+use oplearn::models::{
+    FitOptions, ModelKind, Regressor, TrainingSet, for_queries, members_for, members_for_few,
+};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -234,7 +236,7 @@ pub fn train(
     let split = Split::Workloads(parts);
     let folds = split.folds(dataset, options.fit.seed)?;
     let fit = FitOptions {
-        choice: WeightedMembers::of(dataset, &dataset.all()),
+        members: members_for(dataset, &dataset.all()),
         ..options.fit.clone()
     };
     watch.begin("check on held-out workloads", folds.len());
@@ -299,7 +301,7 @@ pub fn train(
 /// Calibration for workloads with other measured schedules, from errors on held-out samples. `None` if there are too few
 /// samples for members of their own.
 fn known(dataset: &Dataset, fit: &FitOptions, watch: &dyn Watch) -> Result<Option<Calibration>> {
-    if fit.choice == WeightedMembers::default() {
+    if fit.members == members_for_few() {
         return Ok(None);
     }
     let mut folds = Split::KFold(SAMPLE_PARTS).folds(dataset, fit.seed)?;
@@ -316,15 +318,15 @@ fn known(dataset: &Dataset, fit: &FitOptions, watch: &dyn Watch) -> Result<Optio
     Ok(Some(Calibration::fit(dataset, &held_out)))
 }
 
-/// Calibration for other machines, from errors on held-out machines, if the members were chosen for such.
+/// Calibration for other machines, from errors on held-out machines, if there are members for such.
 fn foreign(dataset: &Dataset, fit: &FitOptions) -> Result<Option<Calibration>> {
-    let Some(choice) = fit.choice.for_foreign_machines() else {
-        return Ok(None);
-    };
     let fit = FitOptions {
-        choice,
+        members: for_queries(&fit.members, &[]),
         ..fit.clone()
     };
+    if fit.members.is_empty() {
+        return Ok(None);
+    }
     let folds = Split::LeaveOneMachineOut.folds(dataset, fit.seed)?;
     let members = (Members::Given, Ranking::Without);
     let ensemble = ModelKind::Ensemble;

@@ -4,7 +4,7 @@ use oplearn::data::Dataset;
 use oplearn::data::split::{Fold, Split};
 use oplearn::features::Point;
 use oplearn::models::ensemble::Ensemble;
-use oplearn::models::{Familiarity, FitOptions, Regressor, WeightedMembers};
+use oplearn::models::{Familiarity, FitOptions, Regressor, for_queries, members_for};
 use serde::Serialize;
 
 use super::fit::{KnownMachine, Machine};
@@ -79,7 +79,7 @@ fn held_out(
     options: &FitOptions,
 ) -> Result<HeldOutMachine> {
     let options = FitOptions {
-        choice: WeightedMembers::of(dataset, &fold.train).for_queries(&[Familiarity::Unseen]),
+        members: for_queries(&members_for(dataset, &fold.train), &[Familiarity::Unseen]),
         ..options.clone()
     };
     let ensemble = Ensemble::fit(dataset, &fold.train, &options)?;
