@@ -3,8 +3,8 @@
 //!
 //!     cargo run --release -p oppredict --example ablate -- FOLDS SOURCE…
 //!
-//! A source is a run's folder or an AutoTVM log. Whole workloads are held out in FOLDS parts. The error is that of the default
-//! members counting alike, in %: no choice by data hides what one of them costs.
+//! A source is a run's folder or an AutoTVM log. Whole workloads are held out in FOLDS parts. The error is that of the
+//! members for workloads that were not seen, in %.
 
 use anyhow::Context;
 use opdata::import::{Format, Import};
@@ -12,8 +12,8 @@ use oplearn::data::split::shuffled;
 use oplearn::data::{Dataset, Machines, RowSet, Source};
 use oplearn::features::ablation::{Estimate, switch_off};
 use oplearn::features::{Scope, positions_of};
-use oplearn::models::member::{Member, MemberSpec, default_members, plain};
-use oplearn::models::{Regressor, TrainingSet};
+use oplearn::models::member::{Member, MemberSpec, plain};
+use oplearn::models::{Regressor, TrainingSet, pool};
 use rayon::prelude::*;
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn main() -> anyhow::Result<()> {
         switch_off(None);
         let dataset = log()?;
         let whole = Log::new(dataset, folds);
-        let members = default_members();
+        let members = pool::unseen(&[]);
         let alone = whole.predictions(&members)?;
         let say = |what: &str, name: &str, error: f64| {
             println!(

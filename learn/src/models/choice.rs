@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::member::{MemberSpec, default_members};
+use super::member::MemberSpec;
 use super::pool;
 use crate::data::Dataset;
 use crate::features::Scope;
@@ -20,7 +20,7 @@ const LEAST_WORKLOADS: usize = 6;
 const LEAST_MACHINES: usize = 3;
 
 /// Whether some schedule of a point's workload was measured on its machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Familiarity {
     /// No schedule of the workload was measured.
@@ -66,7 +66,7 @@ pub fn members_for(dataset: &Dataset, indices: &[usize]) -> Vec<MemberSpec> {
 
 /// The members for few samples: the same for all queries.
 pub fn members_for_few() -> Vec<MemberSpec> {
-    let mut members = default_members();
+    let mut members = pool::unseen(&[]);
     for member in &mut members {
         member.queries = vec![Familiarity::Unseen, Familiarity::Known];
     }

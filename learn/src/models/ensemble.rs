@@ -24,10 +24,13 @@ pub struct Ensemble {
     pub machines: Vec<u64>,
 }
 
+/// Whether a member counts.
+type Rule<'a> = &'a dyn Fn(&MemberSpec) -> bool;
+
 /// Facts about a point that decide which members predict it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
-    of_known_workload: bool,
+    familiarity: Familiarity,
     /// The machine is outside the training data, and its rates are known.
     is_foreign: bool,
     /// See [`Point::known`].
@@ -91,7 +94,7 @@ impl Ensemble {
 
     fn asked(&self, point: &Point) -> Asked {
         Asked {
-            of_known_workload: self.familiarity(point) == Familiarity::Known,
+            familiarity: self.familiarity(point),
             is_foreign: self.is_foreign(point),
             known: point.known.clone(),
         }
@@ -101,29 +104,26 @@ impl Ensemble {
     /// there. Members that use code or counts do not count for points without them. For other points of workloads
     /// outside the training data they count alone.
     fn counting(&self, asked: &Asked) -> Vec<&Member> {
-        let those = |counts: &dyn Fn(&MemberSpec) -> bool| -> Option<Vec<&Member>> {
-            let found: Vec<&Member> = self.members.iter().filter(|m| counts(&m.spec)).collect();
-            (!found.is_empty()).then_some(found)
-        };
-        let kind = match asked.of_known_workload {
-            false => Familiarity::Unseen,
-            true => Familiarity::Known,
-        };
         let of_use = |spec: &MemberSpec| {
-            spec.queries.contains(&kind) && spec.reads().all(|scope| asked.known.contains(&scope))
+            spec.queries.contains(&asked.familiarity)
+                && spec.reads().all(|scope| asked.known.contains(&scope))
         };
         let readers = |spec: &MemberSpec| of_use(spec) && spec.reads().next().is_some();
-        let found = asked
-            .is_foreign
-            .then(|| those(&MemberSpec::is_foreign))
-            .flatten();
-        let found = found.or_else(|| {
-            (!asked.of_known_workload)
-                .then(|| those(&readers))
-                .flatten()
+        // The first of these rules that applies and that some member meets.
+        let rules: [(bool, Rule<'_>); 4] = [
+            (asked.is_foreign, &MemberSpec::is_foreign),
+            (asked.familiarity == Familiarity::Unseen, &readers),
+            (true, &of_use),
+            (true, &|_| true),
+        ];
+        let applying = rules.into_iter().filter(|(applies, _)| *applies);
+        let mut found = applying.map(|(_, rule)| {
+            let members = self.members.iter().filter(|m| rule(&m.spec));
+            members.collect::<Vec<_>>()
         });
-        let found = found.or_else(|| those(&of_use));
-        found.unwrap_or_else(|| self.members.iter().collect())
+        found
+            .find(|members| !members.is_empty())
+            .unwrap_or_default()
     }
 
     /// The mean and the deviation of some members' predictions.
@@ -194,19 +194,19 @@ mod tests {
             ..FitOptions::default()
         };
         let ensemble = Ensemble::fit(&dataset, &dataset.all(), &options).unwrap();
-        let counting = |known: &[Scope], of_known_workload| -> Vec<bool> {
+        let counting = |known: &[Scope], familiarity| -> Vec<bool> {
             let asked = Asked {
-                of_known_workload,
+                familiarity,
                 is_foreign: false,
                 known: known.to_vec(),
             };
             let counting = ensemble.counting(&asked).into_iter();
             counting.map(|m| m.spec.reads().next().is_some()).collect()
         };
-        assert_eq!(counting(&[Scope::Counted], false), [true; 3]);
-        assert_eq!(counting(&[], false), [false; 6]);
-        assert_eq!(counting(&[], true), [false; 5]);
-        let known = counting(&[Scope::Counted], true);
+        assert_eq!(counting(&[Scope::Counted], Familiarity::Unseen), [true; 3]);
+        assert_eq!(counting(&[], Familiarity::Unseen), [false; 6]);
+        assert_eq!(counting(&[], Familiarity::Known), [false; 5]);
+        let known = counting(&[Scope::Counted], Familiarity::Known);
         assert_eq!(known.iter().filter(|reads| **reads).count(), 2);
         assert_eq!(known.len(), 7);
     }

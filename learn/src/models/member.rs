@@ -50,7 +50,7 @@ pub struct Trees {
 pub struct MemberSpec {
     /// The estimate that it corrects.
     pub base: Base,
-    /// The queries that it counts for; none if it predicts for machines outside the training data.
+    /// The queries that it counts for; none for members for other machines and for models that stand alone.
     pub queries: Vec<Familiarity>,
     /// Groups of features that it does not see.
     pub without: Vec<Scope>,
@@ -154,40 +154,6 @@ pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) ->
     }
 }
 
-/// The members for workloads that were not measured, on every device. They differ in two ways, so that their errors
-/// differ too. Each predicts the ratio of the time to one estimate ([`Base`]). Each sees all features, those
-/// without sizes, or those without totals.
-///
-/// Chosen on 30 November 2026 among all sets of at most six of ten members: the lowest geometric mean of the errors on
-/// workloads left out of `opbench-llvm`, `opbench-cuda`, `opbench-cuda-sm75`, `opbench-pynq`, the sample, and an AutoTVM
-/// log of a Xeon.
-pub fn default_members() -> Vec<MemberSpec> {
-    let [all, no_sizes, no_totals] = VIEWS;
-    vec![
-        MemberSpec {
-            trees: WIDE_TREES,
-            ..member(Base::Steps, no_sizes, ROBUST, 0)
-        },
-        MemberSpec {
-            trees: DEEP_TREES,
-            ..member(Base::Fitted, all, ROBUST, 9)
-        },
-        member(Base::Serial, no_totals, ROBUST, 2),
-        member(Base::Serial, no_sizes, ROBUST, 3),
-        member(Base::Fitted, no_totals, ROBUST, 4),
-        plain(),
-    ]
-}
-
-/// Members with many trees over the fitted estimate, one for each view, with consecutive seeds.
-pub fn many_trees(views: [&[Scope]; 3], first_seed: u64) -> Vec<MemberSpec> {
-    let spec = |(view, seed): (&[Scope], u64)| MemberSpec {
-        trees: MANY_TREES,
-        ..member(Base::Fitted, view, ROBUST, seed)
-    };
-    views.into_iter().zip(first_seed..).map(spec).collect()
-}
-
 /// The surrogate of the whole ensemble that explains it: few and shallow trees, trained on the ensemble's predictions.
 pub fn surrogate() -> MemberSpec {
     MemberSpec {
@@ -268,7 +234,13 @@ impl MemberSpec {
         of_built.filter(move |scope| !hidden(scope))
     }
 
-    /// Indices of the features that it uses, among those that vary.
+    /// The same member with other trees.
+    #[must_use]
+    pub fn with(self, trees: Trees) -> Self {
+        Self { trees, ..self }
+    }
+
+    /// Indices of the features that it uses.
     pub fn columns(&self) -> Vec<usize> {
         let hidden = positions_of(&self.without);
         (0..FEATURES.len())

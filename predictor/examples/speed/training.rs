@@ -7,8 +7,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use oplearn::data::Dataset;
-use oplearn::models::member::{self, Member};
-use oplearn::models::{FitOptions, TrainingSet};
+use oplearn::models::member::Member;
+use oplearn::models::{FitOptions, TrainingSet, pool};
 use oplearn::xgboost::{Booster, Labels, Rows};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ const TRAINED: usize = 100_000;
 pub fn once(folder: &Path, mut dataset: Dataset) -> anyhow::Result<Figures> {
     let learned = dataset.samples.iter().cycle().take(TRAINED);
     dataset.samples = learned.cloned().collect();
-    let spec = &member::default_members()[0];
+    let spec = &pool::unseen(&[])[0];
     let (all, seed) = (dataset.all(), FitOptions::default().seed);
     let start = cpu_s()?;
     let member = Member::fit(spec, &TrainingSet::new(&dataset, &all), seed)?;

@@ -321,6 +321,7 @@ fn known(dataset: &Dataset, fit: &FitOptions, watch: &dyn Watch) -> Result<Optio
 /// Calibration for other machines, from errors on held-out machines, if there are members for such.
 fn foreign(dataset: &Dataset, fit: &FitOptions) -> Result<Option<Calibration>> {
     let fit = FitOptions {
+        // Those for other machines alone.
         members: for_queries(&fit.members, &[]),
         ..fit.clone()
     };
