@@ -3,7 +3,7 @@
 //! Trees do not extrapolate. A model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
 //! the estimate grows as the time does. The estimates err in different ways, and the ensemble averages over them.
 
-use super::device::{DeviceFeatures, Nest, Query};
+use super::device::{Nest, Query};
 use super::machine::moving::AtBest;
 use super::schedule::{PieceSteps, Pieces};
 
@@ -79,8 +79,6 @@ pub struct Bases {
     at_best: Option<AtBest>,
     /// Estimates about the schedule.
     scheduled: Scheduled,
-    /// Cycles of one thread's arithmetic under an unknown schedule; missing if the core is unknown.
-    unscheduled: Option<f64>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
     /// The share of one of the threads that find work: arithmetic (flop), compulsory traffic with choices between
@@ -96,7 +94,6 @@ impl Bases {
     /// The bases of a query on these threads of its machine, under the schedule of `nest` if it is known.
     pub(super) fn of(
         query: &Query<'_>,
-        device: &dyn DeviceFeatures,
         nest: Option<&dyn Nest>,
         threads: Threads,
         cold: Cold,
@@ -122,9 +119,6 @@ impl Bases {
             at_best: query.best,
             pieces: None,
             scheduled: Scheduled::Nothing,
-            unscheduled: device
-                .unscheduled_cycles(query)
-                .map(|cycles| cycles / threads.busy),
             shared,
             several: threads.busy > 1.0,
             activations: [operator.input_bytes, operator.output_bytes],
@@ -160,10 +154,7 @@ impl Bases {
         ] = self.shared;
         let [serial, steps] = self.schedule(units);
         let [serial, steps, arithmetic] = match self.scheduled {
-            Scheduled::Nothing => match self.unscheduled {
-                Some(cycles) => [0.0, cycles, 0.0],
-                None => [0.0, 0.0, arithmetic],
-            },
+            Scheduled::Nothing => [0.0, 0.0, arithmetic],
             Scheduled::Serial => [serial, 0.0, arithmetic],
             Scheduled::Steps => [serial, steps, arithmetic],
             Scheduled::Cycles => [0.0, steps, 0.0],

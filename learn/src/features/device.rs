@@ -11,7 +11,6 @@ use super::list::Values;
 use super::machine::MachineFacts;
 use super::machine::moving::AtBest;
 use super::operator::Operator;
-use super::operator::windows::Vectors;
 use super::schedule::Schedule;
 use super::vta::Vta;
 
@@ -27,8 +26,6 @@ pub(super) struct Query<'a> {
     pub machine: &'a MachineFacts,
     /// Its time at the machine's calibrated rates, if these are known.
     pub best: Option<AtBest>,
-    /// How the operator's windows go through rows, if it has windows.
-    pub windows: Option<&'a Vectors>,
 }
 
 /// Estimates about the kernels of a kind of device. By default, each method returns nothing.
@@ -45,11 +42,6 @@ pub(super) trait DeviceFeatures: Sync {
 
     /// Sets the features that depend on the device but not on the schedule.
     fn describe(&self, _: &mut Values, _: &Query<'_>) {}
-
-    /// Cycles of one thread for all arithmetic under an unknown schedule.
-    fn unscheduled_cycles(&self, _: &Query<'_>) -> Option<f64> {
-        None
-    }
 }
 
 /// The loops of a kernel.

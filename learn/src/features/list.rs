@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 26;
+pub const FEATURE_VERSION: u32 = 27;
 
 use super::scope::{Feature, Scale, Scope};
 

@@ -99,7 +99,6 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         knobs: &knobs,
         machine,
         best: moving::at_best(row, &operator, machine).filter(|_| is_on(Estimate::Moving)),
-        windows: windows.as_ref(),
     };
     let nest = match is_default {
         true => device.default_nest(&query),
@@ -112,7 +111,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         runs::describe(&mut values, row, &operator, machine.vector);
     }
     if is_on(Estimate::Windows) {
-        windows::describe(&mut values, row, &operator, query.windows);
+        windows::describe(&mut values, row, &operator, windows.as_ref());
     }
     compiled::describe_resources(&mut values, row);
     if !is_default {
@@ -147,7 +146,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     Point {
         known: known(&features),
         features,
-        bases: Bases::of(&query, device, nest.as_deref(), threads, cold),
+        bases: Bases::of(&query, nest.as_deref(), threads, cold),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
         workload: workload_number(row, machine),

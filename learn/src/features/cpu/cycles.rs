@@ -29,20 +29,6 @@ const LOOP_INSTRUCTIONS: f64 = 3.0;
 pub(in crate::features) const TILE: f64 = 10.0;
 /// See [`TILE`].
 pub(in crate::features) const FINISH: f64 = 2.0;
-/// Values of a whole channel from which on the lanes of a vector add them up.
-const LANES_ADD: f64 = 32.0;
-/// Cycles for each vector of a channel, for each value beyond whole vectors, and for bringing the lanes together. They
-/// were measured as means over 49 to 784 values.
-const CHANNEL: [f64; 3] = [2.0, 0.6, 12.0];
-/// Cycles for each value of a channel that is shorter, and for all of it (means over 9 and 25 values).
-const SHORT_CHANNEL: [f64; 2] = [1.15, 6.0];
-
-/// Cycles of a depthwise convolution with stride 1 for each lane of a vector, and for each value of its window. They
-/// include the copy into the padding. Measured on a Zen 4 with windows of 3 x 3 to 7 x 7. A partly filled vector takes
-/// as long as a full one.
-const NEIGHBOURS: [f64; 2] = [0.94, 0.08];
-/// The cycles under a stride, where every other value is gathered first.
-const GATHERED: [f64; 2] = [2.1, 0.175];
 
 /// Cycles of one reduction step in a register tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,76 +114,35 @@ impl Vectors {
     }
 }
 
-/// Cycles of all arithmetic of an operator whose schedule is unknown. Where loaded values are used again it runs at the
-/// peak, else one vector, or under a stride one value, after the other. Windows take this many `vectors` for each
-/// result, where that is known.
-pub(super) fn unscheduled(operator: &Operator, core: Core, vectors: Option<f64>) -> f64 {
-    let lanes = core.unit.lanes() as f64;
-    let values = operator.own_elements * operator.depth;
-    match operator.class {
-        Class::Pool if operator.rows == 1.0 => {
-            operator.own_elements * channel(operator.depth, lanes)
-        }
-        Class::Depthwise => {
-            let [lane, value] = if operator.stride > 1.0 {
-                GATHERED
-            } else {
-                NEIGHBOURS
-            };
-            let computed = operator.own_elements * vectors.map_or(1.0, |vectors| vectors * lanes);
-            computed * (lane + value * operator.depth)
-        }
-        Class::Pool if operator.stride > 1.0 => values,
-        Class::Pool => values * LATENCY / lanes,
-        _ => operator.total_flops() / 2.0 / core.multiply_adds,
-    }
-}
-
-/// Cycles for bringing all values of a channel to one.
-fn channel(values: f64, lanes: f64) -> f64 {
-    if values < LANES_ADD {
-        let [each, all] = SHORT_CHANNEL;
-        return each * values + all;
-    }
-    let [vector, rest, all] = CHANNEL;
-    vector * (values / lanes).floor() + rest * (values % lanes) + all
-}
-
 impl CpuNest {
-    /// Cycles of a piece of the parallel loop.
-    pub(super) fn task_cycles(&self, operator: &Operator, core: Core) -> f64 {
+    /// Cycles of a piece of the parallel loop. `None` for operators whose windows slide over each channel on its own.
+    pub(super) fn task_cycles(&self, operator: &Operator, core: Core) -> Option<f64> {
         let vectors = Vectors::of(self, core).side_by_side * self.width_tile;
-        let steps = self.depth_outer * self.depth_tile * self.step(operator, core).all;
-        self.tiles * (steps + FINISH * vectors + TILE)
+        let steps = self.depth_outer * self.depth_tile * self.step(operator, core)?.all;
+        Some(self.tiles * (steps + FINISH * vectors + TILE))
     }
 
-    /// One step of the reduction.
-    pub(super) fn step(&self, operator: &Operator, core: Core) -> StepCycles {
+    /// One step of the reduction. `None` as for [`CpuNest::task_cycles`].
+    pub(super) fn step(&self, operator: &Operator, core: Core) -> Option<StepCycles> {
+        if matches!(operator.class, Class::Pool | Class::Depthwise) {
+            return None;
+        }
         let Vectors {
             lanes,
             side_by_side,
         } = Vectors::of(self, core);
         let sums = side_by_side * self.width_tile;
-        let load = load_cycles(lanes);
-        let (loads, loading) = match operator.class {
-            // Each output has inputs of its own; under a stride they are not side by side, and are loaded one by one.
-            Class::Pool | Class::Depthwise if operator.stride > 1.0 => (sums * lanes, sums * lanes),
-            Class::Pool | Class::Depthwise => (sums, sums * load),
-            _ => {
-                let loads = side_by_side + self.width_tile;
-                (loads, loads * load)
-            }
-        };
+        let loads = side_by_side + self.width_tile;
         let step = Step {
             sums,
             lanes,
             operations: sums,
             loads,
-            loading,
+            loading: loads * load_cycles(lanes),
             side_by_side,
             unrolled: self.unroll.max(1.0),
         };
-        step.cycles(core)
+        Some(step.cycles(core))
     }
 }
 
@@ -233,7 +178,7 @@ mod tests {
         );
         let operator = Operator::of_row(&row);
         let nest = own::tiled(&operator, &row, &Knobs::read(row.schedule_knobs.as_ref())).unwrap();
-        (nest.step(&operator, CORE), nest, operator)
+        (nest.step(&operator, CORE).unwrap(), nest, operator)
     }
 
     #[test]
@@ -255,70 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn windows_under_a_stride_are_loaded_value_by_value() {
+    fn windows_of_single_channels_have_no_estimate() {
         let (_, nest, operator) = nest(16, 1, 7);
-        let of = |stride: f64| {
-            let pool = Operator {
-                class: Class::Pool,
-                stride,
+        for class in [Class::Pool, Class::Depthwise] {
+            let windows = Operator {
+                class,
                 ..operator.clone()
             };
-            nest.step(&pool, CORE).all
-        };
-        assert_eq!((of(1.0), of(2.0)), (7.0, 7.0 * 16.0));
-    }
-
-    #[test]
-    fn depthwise_windows_take_whole_vectors() {
-        let (_, _, operator) = nest(16, 1, 7);
-        let taken = |stride: f64, vectors: Option<f64>| {
-            let depthwise = Operator {
-                class: Class::Depthwise,
-                depth: 9.0,
-                stride,
-                ..operator.clone()
-            };
-            unscheduled(&depthwise, CORE, vectors) / depthwise.own_elements
-        };
-        assert!((taken(1.0, None) - (0.94 + 0.72)).abs() < 1e-9);
-        assert!((taken(2.0, None) - (2.1 + 1.575)).abs() < 1e-9);
-        // Rows that fill half a vector.
-        let lanes = CORE.unit.lanes() as f64;
-        let half = taken(1.0, Some(2.0 / lanes));
-        assert!((half / taken(1.0, None) - 2.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn without_a_schedule_what_is_used_again_is_at_the_peak() {
-        let (_, _, operator) = nest(16, 1, 7);
-        let all = operator.own_elements * operator.depth;
-        assert_eq!(unscheduled(&operator, CORE, None), all / 16.0);
-        let pool = |stride: f64| Operator {
-            class: Class::Pool,
-            stride,
-            ..operator.clone()
-        };
-        assert_eq!(unscheduled(&pool(1.0), CORE, None), all / 4.0);
-        assert_eq!(unscheduled(&pool(2.0), CORE, None), all);
-    }
-
-    #[test]
-    fn a_whole_channel_is_added_up_in_lanes_if_it_is_long_enough() {
-        let (_, _, operator) = nest(16, 1, 7);
-        let of = |depth: f64| {
-            let mean = Operator {
-                class: Class::Pool,
-                rows: 1.0,
-                own_elements: 2.0,
-                depth,
-                ..operator.clone()
-            };
-            unscheduled(&mean, CORE, None) / 2.0
-        };
-        // 3 vectors and a value; 4 vectors.
-        assert!((of(49.0) - (3.0 * 2.0 + 0.6 + 12.0)).abs() < 1e-9);
-        assert!((of(64.0) - (4.0 * 2.0 + 12.0)).abs() < 1e-9);
-        assert!((of(9.0) - (9.0 * 1.15 + 6.0)).abs() < 1e-9);
+            assert_eq!(nest.task_cycles(&windows, CORE), None);
+        }
     }
 
     #[test]
@@ -341,7 +231,7 @@ mod tests {
         let (step, nest, operator) = nest(16, 2, 7);
         assert_eq!((nest.parallel, nest.tiles), (1.0, 2.0 * 56.0 * 8.0));
         let tile = 64.0 * step.all + FINISH * 14.0 + TILE;
-        assert!((nest.task_cycles(&operator, CORE) - nest.tiles * tile).abs() < 1e-6);
+        assert!((nest.task_cycles(&operator, CORE).unwrap() - nest.tiles * tile).abs() < 1e-6);
         // 56 outputs in a row are seven tiles of 9, as 63 would be.
         let (_, partial, _) = self::nest(16, 2, 9);
         assert_eq!(partial.tiles, 2.0 * 56.0 * 7.0);

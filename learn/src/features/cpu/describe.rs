@@ -55,7 +55,7 @@ pub(super) fn describe(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
 pub(super) fn describe_step(v: &mut Values, query: &Query<'_>, n: &CpuNest) {
     let operator = query.operator;
     let step = match n.template {
-        Template::Tiled => query.machine.core().map(|core| n.step(operator, core)),
+        Template::Tiled => query.machine.core().and_then(|core| n.step(operator, core)),
         _ => n.autotvm_step(operator, core_of(query.row)),
     };
     let Some(step) = step else {

@@ -46,15 +46,6 @@ impl DeviceFeatures for Cpu {
         let nest = default_tile::nest(query.row, query.operator, unit)?;
         Some(Box::new(nest))
     }
-
-    fn unscheduled_cycles(&self, query: &Query<'_>) -> Option<f64> {
-        let core = query.machine.core().filter(|_| is_on(Estimate::Cycles))?;
-        let vectors = query
-            .windows
-            .zip(query.machine.vector)
-            .map(|(rows, unit)| rows.per_result(unit.lanes() as f64));
-        Some(cycles::unscheduled(query.operator, core, vectors))
-    }
 }
 
 impl Nest for CpuNest {
@@ -78,7 +69,7 @@ impl Nest for CpuNest {
         let tiled = self.template == Template::Tiled;
         let step = if tiled {
             let core = machine.core().filter(|_| is_on(Estimate::Cycles));
-            core.map(|core| self.task_cycles(query.operator, core))
+            core.and_then(|core| self.task_cycles(query.operator, core))
         } else {
             self.autotvm_cycles(query.operator, core_of(query.row))
         };

@@ -59,11 +59,6 @@ impl Vectors {
     pub fn of(row: &Row, knobs: &Knobs, unit: Option<VectorUnit>) -> Option<Vectors> {
         Windows::of(row)?.vectors(row, knobs, unit)
     }
-
-    /// Vectors of a machine with this many lanes for each result that is wanted.
-    pub fn per_result(&self, most: f64) -> f64 {
-        self.computed / self.length * (self.length / most).ceil() / self.wanted
-    }
 }
 
 /// The windows of an operator.
