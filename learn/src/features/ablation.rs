@@ -7,7 +7,7 @@
 pub enum Estimate {
     /// Cycles of a core for this project's own tiled kernels.
     Cycles,
-    /// How windows that slide over each channel go through rows.
+    /// How data under windows that slide over each channel are staged.
     Windows,
     /// Weights and outputs that have left the caches.
     Reuse,

@@ -284,12 +284,6 @@ features! {
         window_row: Log2,
         /// windows of single channels: outputs in a row beyond whole sixteens
         window_row_rest,
-        /// windows of single channels: computed over required outputs of a row
-        row_waste,
-        /// windows of single channels: lanes of a vector along a row
-        row_vector: Log2,
-        /// windows of single channels: vectors of a register tile
-        row_tile: Log2,
         /// windows of single channels: 0 if the data are read in place, 1 if a copy is split by the stride, 2 if they are copied into a padding
         staging,
         /// windows of single channels: data of a channel with their padding, values

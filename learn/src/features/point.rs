@@ -17,8 +17,7 @@ use super::device::{Query, features_of};
 use super::knobs::{FlatTemplate, Knobs};
 use super::list::{FEATURES, Values, positions_of};
 use super::machine::{MachineFacts, drift, moving};
-use super::operator::windows::{self, Vectors};
-use super::operator::{Class, Operator, reuse, runs};
+use super::operator::{Class, Operator, reuse, runs, windows};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
 
@@ -91,7 +90,6 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         true => Knobs::default(),
         false => Knobs::read(row.schedule_knobs.as_ref()),
     };
-    let windows = Vectors::of(row, &knobs, machine.vector).filter(|_| is_on(Estimate::Windows));
     let device = features_of(row.device_kind);
     let query = Query {
         row,
@@ -110,8 +108,9 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     if is_on(Estimate::Runs) {
         runs::describe(&mut values, row, &operator, machine.vector);
     }
-    if is_on(Estimate::Windows) {
-        windows::describe(&mut values, row, &operator, windows.as_ref());
+    let is_own = is_default || knobs.contraction().is_some();
+    if is_own && is_on(Estimate::Windows) {
+        windows::describe(&mut values, row, &operator);
     }
     compiled::describe_resources(&mut values, row);
     if !is_default {
@@ -210,6 +209,7 @@ fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
     ));
     values.kernel = o.kernel_width as f32;
     values.window = log1(o.window);
+    values.takes_largest = f32::from(u8::from(row.op_kind == "max_pool"));
     values.padded = f32::from(u8::from(o.is_padded));
     values.inputs = o.inputs as f32;
     values.stride = o.stride as f32;
