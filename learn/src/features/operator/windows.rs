@@ -24,62 +24,44 @@ pub(in crate::features) fn describe(values: &mut Values, row: &Row, operator: &O
     if !matches!(operator.class, Class::Pool | Class::Depthwise) {
         return;
     }
-    let Some(data) = Data::of(row) else { return };
-    values.staging = if operator.is_padded || data.missing > 0 {
+    let Some((channel, missing)) = staged(row) else {
+        return;
+    };
+    values.staging = if operator.is_padded || missing > 0 {
         PADDED
     } else if operator.stride > 1.0 {
         COPIED
     } else {
         IN_PLACE
     };
-    values.staged_channel = log(data.channel());
+    values.staged_channel = log(channel);
 }
 
-/// The data of a channel.
-struct Data {
-    /// Extents with the padding that the operator has.
-    padded: Vec<u64>,
-    /// Values that the last window of a row reads beyond that.
-    missing: u64,
-}
-
-impl Data {
-    /// Of a row that has all these facts, if it has more than one result in a row.
-    fn of(row: &Row) -> Option<Data> {
-        let kernel = &row.kernel.as_ref()?.0;
-        let rank = kernel.len();
-        let mut loops = row.loop_nest.as_ref()?.0.iter().rev();
-        let wanted = loops.find(|l| l.kind == LoopKind::Spatial)?.extent;
-        let input = &row.input_shapes.as_ref()?.0.first()?.0;
-        let data = input.get(input.len().checked_sub(rank)?..)?;
-        let at = |dims: Option<&Dims>, place: usize| dims.and_then(|d| d.0.get(place).copied());
-        let padding = |place| at(row.padding.as_ref(), place).unwrap_or(0);
-        let padded: Vec<u64> = (0..rank)
-            .map(|axis| {
-                data[axis]
-                    .saturating_add(padding(axis))
-                    .saturating_add(padding(rank + axis))
-            })
-            .collect();
-        let last = rank.checked_sub(1)?;
-        let stride = at(row.stride.as_ref(), last).unwrap_or(1).max(1);
-        let reach = (whole_row(wanted).checked_sub(1)?)
-            .saturating_mul(stride)
-            .saturating_add(kernel[last]);
-        (wanted > 1).then(|| Data {
-            missing: reach.saturating_sub(padded[last]),
-            padded,
-        })
-    }
-
-    /// Values that the windows read or that are copied for them.
-    fn channel(&self) -> f64 {
-        let mut extents: Vec<f64> = self.padded.iter().map(|&n| n as f64).collect();
-        if let Some(last) = extents.last_mut() {
-            *last += self.missing as f64;
-        }
-        extents.iter().product()
-    }
+/// Values of a channel that the windows read or that are copied for them, and how many the last window of a row reads
+/// beyond the operator's padding. `None` if a row has one result, or facts are missing.
+fn staged(row: &Row) -> Option<(f64, u64)> {
+    let kernel = &row.kernel.as_ref()?.0;
+    let rank = kernel.len();
+    let last = rank.checked_sub(1)?;
+    let mut loops = row.loop_nest.as_ref()?.0.iter().rev();
+    let wanted = loops.find(|l| l.kind == LoopKind::Spatial)?.extent;
+    let input = &row.input_shapes.as_ref()?.0.first()?.0;
+    let data = input.get(input.len().checked_sub(rank)?..)?;
+    let at = |dims: Option<&Dims>, place: usize| dims.and_then(|d| d.0.get(place).copied());
+    let padding = |place| at(row.padding.as_ref(), place).unwrap_or(0);
+    let padded = |axis: usize| {
+        let before = data[axis].saturating_add(padding(axis));
+        before.saturating_add(padding(rank + axis))
+    };
+    let mut extents: Vec<u64> = (0..rank).map(padded).collect();
+    let stride = at(row.stride.as_ref(), last).unwrap_or(1).max(1);
+    let reach = (whole_row(wanted).checked_sub(1)?)
+        .saturating_mul(stride)
+        .saturating_add(kernel[last]);
+    let missing = reach.saturating_sub(extents[last]);
+    extents[last] = extents[last].saturating_add(missing);
+    let channel = extents.iter().map(|&n| n as f64).product();
+    (wanted > 1).then_some((channel, missing))
 }
 
 #[cfg(test)]
