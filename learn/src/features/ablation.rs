@@ -11,8 +11,6 @@ pub enum Estimate {
     Windows,
     /// Weights and outputs that have left the caches.
     Reuse,
-    /// How an operator goes through rows of neighbours.
-    Runs,
     /// Time of a GPU for a kernel's blocks.
     Waves,
     /// Arithmetic and traffic at calibrated rates.
@@ -27,11 +25,10 @@ pub enum Estimate {
 
 impl Estimate {
     /// All estimates, with the names of their modules.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Cycles, "cycles"),
         (Self::Windows, "windows"),
         (Self::Reuse, "reuse"),
-        (Self::Runs, "runs"),
         (Self::Waves, "waves"),
         (Self::Moving, "moving"),
         (Self::TileAxes, "tile_axes"),

@@ -80,8 +80,6 @@ features! {
         fused_operators,
         /// tensors that are read, beside weights
         inputs,
-        /// copies and element-wise: innermost extent of the output over that of the first input
-        run_ratio: Log2,
         /// bytes of one element
         element_bytes,
     }
@@ -120,8 +118,6 @@ features! {
         columns_fill_16,
         /// how evenly 16 lanes divide the last axis, 0 to 1
         last_fill_16,
-        /// copies and element-wise: elements in the innermost axes that the first input and the output have alike
-        run: Log2,
     }
     Total {
         /// GPU: blocks of the grid
@@ -278,12 +274,6 @@ features! {
         broadcast_tile: Log2,
         /// CPU: reduction inside a tile
         depth_tile: Log2,
-        /// CPU: longest vectors that divide the run
-        run_vector: Log2,
-        /// windows of single channels: outputs in a row
-        window_row: Log2,
-        /// windows of single channels: outputs in a row beyond whole sixteens
-        window_row_rest,
         /// windows of single channels: 0 if the data are read in place, 1 if a copy is split by the stride, 2 if they are copied into a padding
         staging,
         /// windows of single channels: data of a channel with their padding, values

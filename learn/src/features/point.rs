@@ -17,7 +17,7 @@ use super::device::{Query, features_of};
 use super::knobs::{FlatTemplate, Knobs};
 use super::list::{FEATURES, Values, positions_of};
 use super::machine::{MachineFacts, drift, moving};
-use super::operator::{Class, Operator, reuse, runs, windows};
+use super::operator::{Class, Operator, reuse, windows};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
 
@@ -105,9 +105,6 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     };
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
-    if is_on(Estimate::Runs) {
-        runs::describe(&mut values, row, &operator, machine.vector);
-    }
     let is_own = is_default || knobs.contraction().is_some();
     if is_own && is_on(Estimate::Windows) {
         windows::describe(&mut values, row, &operator);

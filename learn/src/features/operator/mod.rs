@@ -3,7 +3,6 @@
 //! Read from the columns of a row that hold for every source: kind, shapes, window, loop nest, arithmetic, traffic.
 
 pub(super) mod reuse;
-pub(super) mod runs;
 pub(super) mod windows;
 
 use opdata::{Dims, Loop, LoopKind, Row, Shapes};
