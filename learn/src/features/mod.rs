@@ -5,7 +5,7 @@
 //! | [`list`], [`scope`], `scale` | names, meaning and scope of every feature; the version of the list |
 //! | [`point`] | a row as its features and estimates |
 //! | [`base`], `schedule` | estimates that the models correct |
-//! | `operator` | what is computed: shapes, runs of neighbours, sliding windows, what has left the caches |
+//! | `operator` | what is computed: shapes, sliding windows, what has left the caches |
 //! | `knobs` | the schedule's knobs as numbers |
 //! | `compiled` | what compilers and counters say of a kernel |
 //! | [`machine`] | where it runs: its figures, calibrated rates, interference |
