@@ -5,7 +5,7 @@
 //! results. The collector copies padded or strided data channel by channel. A window of 2 x 2 is read in place. All of
 //! it follows from the operator.
 
-use opdata::{Dims, LoopKind, Row};
+use opdata::{LoopKind, Row};
 use opmodels::tile::whole_row;
 
 use crate::features::list::Values;
@@ -24,10 +24,10 @@ pub(in crate::features) fn describe(values: &mut Values, row: &Row, operator: &O
     if !matches!(operator.class, Class::Pool | Class::Depthwise) {
         return;
     }
-    let Some((channel, missing)) = staged(row) else {
+    let Some((channel, missing)) = staged(row, operator) else {
         return;
     };
-    values.staging = if operator.is_padded || missing > 0 {
+    values.staging = if operator.is_padded || missing > 0.0 {
         PADDED
     } else if operator.stride > 1.0 {
         COPIED
@@ -39,29 +39,26 @@ pub(in crate::features) fn describe(values: &mut Values, row: &Row, operator: &O
 
 /// Values of a channel that the windows read or that are copied for them, and how many the last window of a row reads
 /// beyond the operator's padding. `None` if a row has one result, or facts are missing.
-fn staged(row: &Row) -> Option<(f64, u64)> {
-    let kernel = &row.kernel.as_ref()?.0;
-    let rank = kernel.len();
-    let last = rank.checked_sub(1)?;
+fn staged(row: &Row, operator: &Operator) -> Option<(f64, f64)> {
+    let rank = row.kernel.as_ref()?.0.len();
     let mut loops = row.loop_nest.as_ref()?.0.iter().rev();
     let wanted = loops.find(|l| l.kind == LoopKind::Spatial)?.extent;
+    if wanted <= 1 {
+        return None;
+    }
     let input = &row.input_shapes.as_ref()?.0.first()?.0;
     let data = input.get(input.len().checked_sub(rank)?..)?;
-    let at = |dims: Option<&Dims>, place: usize| dims.and_then(|d| d.0.get(place).copied());
-    let padding = |place| at(row.padding.as_ref(), place).unwrap_or(0);
-    let padded = |axis: usize| {
-        let before = data[axis].saturating_add(padding(axis));
-        before.saturating_add(padding(rank + axis))
+    let padding = |place: usize| {
+        let known = row.padding.as_ref().and_then(|p| p.0.get(place));
+        known.map_or(0.0, |&n| n as f64)
     };
-    let mut extents: Vec<u64> = (0..rank).map(padded).collect();
-    let stride = at(row.stride.as_ref(), last).unwrap_or(1).max(1);
-    let reach = (whole_row(wanted).checked_sub(1)?)
-        .saturating_mul(stride)
-        .saturating_add(kernel[last]);
-    let missing = reach.saturating_sub(extents[last]);
-    extents[last] = extents[last].saturating_add(missing);
-    let channel = extents.iter().map(|&n| n as f64).product();
-    (wanted > 1).then_some((channel, missing))
+    let padded = |axis: usize| data[axis] as f64 + padding(axis) + padding(rank + axis);
+    let mut extents: Vec<f64> = (0..rank).map(padded).collect();
+    let width = extents.last_mut()?;
+    let reach = (whole_row(wanted) as f64 - 1.0) * operator.stride + operator.kernel_width;
+    let missing = (reach - *width).max(0.0);
+    *width += missing;
+    Some((extents.iter().product(), missing))
 }
 
 #[cfg(test)]
