@@ -175,7 +175,7 @@ fn a_run_on_it_is_what_the_script_says() {
         "{text}"
     );
     assert!(text.contains("2 threads, hot, clock high"), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&run_json(&report)).unwrap();
+    let json = run_json(&report);
     assert_eq!(json["headline"]["conditions"]["clock"], "high");
     assert_eq!(json["measured"], rows.len());
 }

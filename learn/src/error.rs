@@ -103,7 +103,7 @@ pub enum Error {
         time_ns: f64,
     },
     /// The rows are of several machines, and the user did not choose one.
-    #[error("the rows are of {} machines ({}): times of unlike machines do not mix unawares; choose one with --machine NAME, or say --mixed-machines", machines.len(), machines.join(", "))]
+    #[error("the rows are of {} machines ({}): choose one with --machine NAME, or mix their times with --mixed-machines", machines.len(), machines.join(", "))]
     MixedMachines {
         /// Names of the machines.
         machines: Vec<String>,

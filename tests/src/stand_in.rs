@@ -1,6 +1,6 @@
 //! A stand-in for a GPU: NVIDIA's driver, CUDA's runtime and NVML, compiled from `fixtures/stand_in_gpu.c`.
 //!
-//! The compiler is NVIDIA's own; kernels are taken for rectifiers, and fail as a script says.
+//! The compiler is NVIDIA's own; every kernel computes a rectifier (ReLU), or fails where a script says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

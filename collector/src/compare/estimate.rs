@@ -345,7 +345,7 @@ mod tests {
             .map(|(i, l)| l + if i % 2 == 0 { 0.3 } else { 0.0 })
             .collect();
         assert_eq!(noise(&half), NOISE_FLOOR);
-        // Each by another factor: taken for real beyond the ceiling.
+        // Every operator changes by another factor: what is above the ceiling counts as a real change.
         let spread: Vec<f64> = (0..40).map(|i| 0.05 * f64::from(i)).collect();
         assert_eq!(noise(&spread), NOISE_CEILING);
         assert_eq!(noise(&[0.0; 5]), NOISE_UNKNOWN);

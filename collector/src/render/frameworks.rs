@@ -4,7 +4,7 @@ use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
-use super::profile::{plain_us, quoted, us};
+use super::profile::{calls_text, plain_us, quoted, us};
 use crate::frameworks::{Measured, SideBySide};
 
 /// The table, and how surely the frameworks differ.
@@ -54,14 +54,10 @@ fn table(compared: &SideBySide, style: Style) -> String {
         let cells = frameworks.iter().flat_map(|measured| {
             let (calls, ns) = measured.of_kind(kind);
             // A kind that a framework has no operator for is empty, not 0.
-            let is_there = calls > 0.0;
-            let time = if is_there { us(ns) } else { String::new() };
-            let calls = if is_there {
-                count(calls)
-            } else {
-                String::new()
-            };
-            [time.into(), calls.into()]
+            match calls > 0.0 {
+                true => [us(ns).into(), calls_text(calls).into()],
+                false => ["".into(), "".into()],
+            }
         });
         table.row(std::iter::once(Cell::from(kind.name())).chain(cells));
     }
@@ -70,7 +66,7 @@ fn table(compared: &SideBySide, style: Style) -> String {
         let operators = measured.operators();
         let ns = operators.iter().map(|operator| operator.ns).sum();
         let calls = operators.iter().map(|operator| operator.calls).sum();
-        [us(ns).into(), count(calls).into()]
+        [us(ns).into(), calls_text(calls).into()]
     });
     table.row(std::iter::once(heading("Operators")).chain(sums));
     let whole = frameworks.iter().flat_map(|measured| {
@@ -92,14 +88,6 @@ fn table(compared: &SideBySide, style: Style) -> String {
         table.row(cells.into_iter().chain(ratios));
     }
     table.render(style)
-}
-
-/// A whole number unless runs make unlike calls.
-fn count(calls: f64) -> String {
-    match (calls - calls.round()).abs() < 1e-6 {
-        true => format!("{calls:.0}"),
-        false => format!("{calls:.2}"),
-    }
 }
 
 /// The comparison as one object; times in nanoseconds for one run.
@@ -152,7 +140,7 @@ pub fn frameworks_csv(compared: &SideBySide) -> String {
                 "{name},{version},{},{},{},{}\n",
                 operator.kind.name(),
                 quoted(&operator.name),
-                count(operator.calls),
+                calls_text(operator.calls),
                 plain_us(operator.ns)
             ));
         }

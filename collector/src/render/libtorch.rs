@@ -5,7 +5,7 @@ use opreport::{Style, units};
 use optorch::lines::{GroupBy, Line, Summary, summary};
 use serde_json::{Value, json};
 
-use super::profile::{cycle_heading, overhead_text, plain_us, quoted, us};
+use super::profile::{calls_text, cycle_heading, overhead_text, plain_us, quoted, us};
 use crate::profile::libtorch::{TorchProfile, TorchShown};
 use crate::profile::summary::{end_to_end, overhead};
 
@@ -116,7 +116,7 @@ fn cells(line: &Line, summary: &Summary) -> Vec<Cell> {
         percent(summary.share(line.total_ns)).into(),
         us(line.total_ns).into(),
         us(line.mean_ns()).into(),
-        calls(line.count).into(),
+        calls_text(line.count).into(),
         flops(line.flops / 1e6).into(),
         flops(line.flops / line.total_ns).into(),
     ]
@@ -155,15 +155,6 @@ fn sums(name: &str, ns: f64, summary: &Summary) -> Vec<Cell> {
 
 fn percent(share: f64) -> String {
     format!("{:.2}", share * 100.0)
-}
-
-/// Calls in a run: a whole number unless runs make unlike calls.
-fn calls(count: f64) -> String {
-    let whole = count.round();
-    match (count - whole).abs() < 1e-6 {
-        true => format!("{whole:.0}"),
-        false => format!("{count:.2}"),
-    }
 }
 
 fn signed_bytes(value: f64) -> String {
@@ -249,7 +240,7 @@ pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
             format!("{:.4}", summary.share(line.total_ns) * 100.0),
             plain_us(line.total_ns),
             plain_us(line.mean_ns()),
-            calls(line.count),
+            calls_text(line.count),
             bytes(line.own_bytes),
             bytes(line.total_bytes),
             quoted(line.shapes.as_deref().unwrap_or_default()),

@@ -6,354 +6,196 @@
 //! cache state `model` if measured so. Then `per_threads` (the sums for each of the conditions), `operator_rows` (every
 //! operator with its points) and `whole_model`. Missing numbers are null.
 
-use std::collections::BTreeMap;
-
-use opdata::{CacheState, Quality, RunState, Status};
+use opdata::Status;
 use opengine::device::Conditions;
-use opmodels::ImportRequest;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::tuned::tuned_json;
 use crate::report::{
-    ModelOutcome, OperatorReport, PointOutcome, PointReport, ResourcesReport, RunReport,
-    SweptReport, ThreadTotals, TimeReport,
+    Latency, ModelOutcome, OperatorReport, PointOutcome, PointReport, RunReport, SweptReport,
+    ThreadTotals, TimeReport, WholeModelReport,
 };
 
-#[derive(Serialize)]
-struct RunObject<'a> {
-    out: String,
-    run_id: &'a str,
-    state: RunState,
-    model: &'a ImportRequest,
-    batch: u64,
-    target: &'a str,
-    cpu: &'a str,
-    operators: u64,
-    points: u64,
-    measured: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    simulated: u64,
-    compiled: u64,
-    failed: u64,
-    skipped: u64,
-    points_left: u64,
-    failed_share: f64,
-    end_to_end_ns: Option<f64>,
-    operators_sum_ns: Option<f64>,
-    explained_share: Option<f64>,
-    headline: Option<ConditionsObject<'a>>,
-    wall_ns: u64,
-    per_threads: Vec<ThreadObject<'a>>,
-    import_checks: &'a [String],
-    whole_model: Vec<ModelObject<'a>>,
-    operator_rows: Vec<OperatorObject<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tuned: Vec<serde_json::Value>,
-    warnings: &'a [String],
+/// The report as an object.
+pub fn run_json(report: &RunReport) -> Value {
+    let counts = report.counts();
+    let with_time = |status| u64::from(report.timed == status) * counts.measured;
+    let headline = report.headline();
+    let totals = headline.map(|at| report.totals(at));
+    let conditions = report.conditions().into_iter();
+    let per_threads: Vec<ThreadTotals<'_>> = conditions.map(|at| report.totals(at)).collect();
+    let operators = report.operators.iter();
+    let object = json!({
+        "out": report.out.display().to_string(),
+        "run_id": report.run_id,
+        "state": report.state,
+        "model": report.model,
+        "batch": report.batch,
+        "target": report.target,
+        "cpu": report.cpu,
+        "operators": report.operator_count(),
+        "points": counts.points,
+        "measured": with_time(Status::Measured),
+        "compiled": counts.compiled,
+        "failed": counts.failed,
+        "skipped": counts.skipped,
+        "points_left": report.left,
+        "failed_share": report.failed_share(),
+        "end_to_end_ns": totals.as_ref().and_then(ThreadTotals::end_to_end_ns),
+        "operators_sum_ns": totals.as_ref().and_then(|totals| totals.operators_sum_ns),
+        "explained_share": totals.as_ref().and_then(ThreadTotals::explained_share),
+        "headline": headline.map(conditions_json),
+        "wall_ns": report.wall_ns,
+        "per_threads": per_threads.iter().map(totals_json).collect::<Vec<_>>(),
+        "import_checks": report.import_checks,
+        "whole_model": report.whole_model.iter().map(model_json).collect::<Vec<_>>(),
+        "operator_rows": operators.map(|o| operator_json(o, &per_threads)).collect::<Vec<_>>(),
+        "warnings": report.warnings,
+    });
+    let optional = json!({
+        "simulated": with_time(Status::Simulated),
+        "tuned": tuned_json(&report.tuned),
+    });
+    with_said(object, optional)
 }
 
-#[derive(Serialize)]
-struct ConditionsObject<'a> {
-    threads: u32,
-    cache_state: CacheState,
-    /// Left out for devices without conditions of their own.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    conditions: &'a BTreeMap<String, String>,
-}
-
-impl<'a> From<&'a Conditions> for ConditionsObject<'a> {
-    fn from(at: &'a Conditions) -> Self {
-        ConditionsObject {
-            threads: at.threads,
-            cache_state: at.cache,
-            conditions: &at.device,
-        }
+/// The object with those entries of another that say something: no null, no 0, nothing empty.
+fn with_said(mut object: Value, optional: Value) -> Value {
+    if let (Value::Object(all), Value::Object(optional)) = (&mut object, optional) {
+        all.extend(optional.into_iter().filter(|(_, value)| match value {
+            Value::Null => false,
+            Value::Number(number) => number.as_f64() != Some(0.0),
+            Value::Array(entries) => !entries.is_empty(),
+            Value::Object(entries) => !entries.is_empty(),
+            Value::Bool(_) | Value::String(_) => true,
+        }));
     }
+    object
 }
 
-#[derive(Serialize)]
-struct ThreadObject<'a> {
-    #[serde(flatten)]
-    at: ConditionsObject<'a>,
-    end_to_end_ns: Option<f64>,
-    operators_sum_ns: Option<f64>,
-    operators_missing: u64,
-    explained_share: Option<f64>,
-    instrumented_share: Option<f64>,
+fn conditions_json(at: &Conditions) -> Value {
+    let object = json!({ "threads": at.threads, "cache_state": at.cache });
+    with_said(object, json!({ "conditions": at.device }))
+}
+
+fn totals_json(totals: &ThreadTotals<'_>) -> Value {
+    let sums = json!({
+        "end_to_end_ns": totals.end_to_end_ns(),
+        "operators_sum_ns": totals.operators_sum_ns,
+        "operators_missing": totals.missing,
+        "explained_share": totals.explained_share(),
+        "instrumented_share": totals.instrumented_share(),
+    });
+    joined(conditions_json(totals.conditions), sums)
+}
+
+/// One object of the entries of two.
+fn joined(mut object: Value, more: Value) -> Value {
+    if let (Value::Object(all), Value::Object(more)) = (&mut object, more) {
+        all.extend(more);
+    }
+    object
 }
 
 /// The times of a point or model; all null if there are none.
-#[derive(Default, Serialize)]
-struct TimeObject {
-    time_median_ns: Option<f64>,
-    time_ci_low_ns: Option<f64>,
-    time_ci_high_ns: Option<f64>,
-    samples: Option<u64>,
-    quality: Option<Quality>,
+fn time_json(time: Option<&TimeReport>) -> Value {
+    json!({
+        "time_median_ns": time.map(|time| time.median_ns),
+        "time_ci_low_ns": time.map(|time| time.ci_low_ns),
+        "time_ci_high_ns": time.map(|time| time.ci_high_ns),
+        "samples": time.map(|time| time.samples),
+        "quality": time.and_then(|time| time.quality),
+    })
 }
 
-#[derive(Serialize)]
-struct ModelObject<'a> {
-    threads: u32,
-    status: Status,
-    #[serde(flatten)]
-    time: TimeObject,
-    checked_against: Option<&'a str>,
-    instrumented_sum_ns: Option<f64>,
-    time_p95_ns: Option<f64>,
-    time_p99_ns: Option<f64>,
-    calls_per_s: Option<f64>,
-    reason: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct OperatorObject<'a> {
-    name: &'a str,
-    symbol: &'a str,
-    kind: &'a str,
-    shapes: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    architecture: Option<&'a str>,
-    count: u64,
-    flops: u64,
-    bytes_read: u64,
-    bytes_written: u64,
-    points: Vec<PointObject<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    swept: Vec<SweptObject<'a>>,
-}
-
-/// The schedules of a sweep under the same conditions.
-#[derive(Serialize)]
-struct SweptObject<'a> {
-    #[serde(flatten)]
-    at: ConditionsObject<'a>,
-    measured: u64,
-    compiled: u64,
-    failed: u64,
-    skipped: u64,
-    /// The shortest median of all schedules, including the default one.
-    best_time_median_ns: Option<f64>,
-    /// Null where the default is the fastest.
-    best_row_id: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct PointObject<'a> {
-    #[serde(flatten)]
-    at: ConditionsObject<'a>,
-    status: Status,
-    #[serde(flatten)]
-    time: TimeObject,
-    in_model_time_ns: Option<f64>,
-    share: Option<f64>,
-    gflops_per_s: Option<f64>,
-    gbytes_per_s: Option<f64>,
-    /// Counts by `source:name`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    counts: &'a BTreeMap<String, f64>,
-    reason: Option<&'a str>,
-    /// Given only for points that were compiled and not run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<&'a ResourcesReport>,
-}
-
-/// The report as one line of JSON.
-pub fn run_json(report: &RunReport) -> String {
-    let counts = report.counts();
-    let headline = report.headline();
-    let totals = headline.map(|at| report.totals(at));
-    let per_threads: Vec<ThreadTotals<'_>> = report
-        .conditions()
-        .into_iter()
-        .map(|at| report.totals(at))
-        .collect();
-    let object = RunObject {
-        out: report.out.display().to_string(),
-        run_id: &report.run_id,
-        state: report.state,
-        model: &report.model,
-        batch: report.batch,
-        target: &report.target,
-        cpu: &report.cpu,
-        operators: report.operator_count(),
-        points: counts.points,
-        measured: if report.timed == Status::Measured {
-            counts.measured
-        } else {
-            0
-        },
-        simulated: if report.timed == Status::Simulated {
-            counts.measured
-        } else {
-            0
-        },
-        failed: counts.failed,
-        compiled: counts.compiled,
-        skipped: counts.skipped,
-        points_left: report.left,
-        failed_share: report.failed_share(),
-        end_to_end_ns: totals.as_ref().and_then(ThreadTotals::end_to_end_ns),
-        operators_sum_ns: totals.as_ref().and_then(|totals| totals.operators_sum_ns),
-        explained_share: totals.as_ref().and_then(ThreadTotals::explained_share),
-        headline: headline.map(ConditionsObject::from),
-        wall_ns: report.wall_ns,
-        per_threads: per_threads.iter().map(thread_object).collect(),
-        import_checks: &report.import_checks,
-        whole_model: model_objects(report),
-        operator_rows: report
-            .operators
-            .iter()
-            .map(|operator| operator_object(operator, &per_threads))
-            .collect(),
-        tuned: tuned_json(&report.tuned),
-        warnings: &report.warnings,
+fn model_json(run: &WholeModelReport) -> Value {
+    let (timing, status, reason) = match &run.outcome {
+        ModelOutcome::Measured(timing) => (Some(timing), Status::Measured, None),
+        ModelOutcome::NotMeasured { status, reason } => (None, *status, Some(reason)),
     };
-    // Only maps with keys that are not text have no JSON form, and there are none here.
-    serde_json::to_string(&object).unwrap_or_default()
+    let latency = timing.map(|timing| &timing.latency);
+    let object = json!({
+        "threads": run.conditions.threads,
+        "status": status,
+        "checked_against": timing.map(|timing| &timing.checked_against),
+        "instrumented_sum_ns": timing.and_then(|timing| timing.instrumented_sum_ns),
+        "time_p95_ns": latency.map(|latency| latency.p95_ns),
+        "time_p99_ns": latency.map(|latency| latency.p99_ns),
+        "calls_per_s": latency.and_then(Latency::calls_per_s),
+        "reason": reason,
+    });
+    joined(object, time_json(timing.map(|timing| &timing.time)))
 }
 
-/// Whether a count is left out.
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-fn thread_object<'a>(totals: &ThreadTotals<'a>) -> ThreadObject<'a> {
-    ThreadObject {
-        at: totals.conditions.into(),
-        end_to_end_ns: totals.end_to_end_ns(),
-        operators_sum_ns: totals.operators_sum_ns,
-        operators_missing: totals.missing,
-        explained_share: totals.explained_share(),
-        instrumented_share: totals.instrumented_share(),
-    }
-}
-
-fn time_object(time: &TimeReport) -> TimeObject {
-    TimeObject {
-        time_median_ns: Some(time.median_ns),
-        time_ci_low_ns: Some(time.ci_low_ns),
-        time_ci_high_ns: Some(time.ci_high_ns),
-        samples: Some(time.samples),
-        quality: time.quality,
-    }
-}
-
-fn model_objects(report: &RunReport) -> Vec<ModelObject<'_>> {
-    report
-        .whole_model
+fn operator_json(operator: &OperatorReport, totals: &[ThreadTotals<'_>]) -> Value {
+    let sum_at = |at: &Conditions| {
+        let of_all = totals.iter().find(|totals| totals.conditions == at)?;
+        of_all.operators_sum_ns.filter(|sum| *sum > 0.0)
+    };
+    let points = operator.points.iter();
+    let points = points.map(|point| point_json(operator, point, sum_at(&point.conditions)));
+    let swept = operator
+        .swept
         .iter()
-        .map(|run| match &run.outcome {
-            ModelOutcome::Measured(timing) => ModelObject {
-                threads: run.conditions.threads,
-                status: Status::Measured,
-                time: time_object(&timing.time),
-                checked_against: Some(&timing.checked_against),
-                instrumented_sum_ns: timing.instrumented_sum_ns,
-                time_p95_ns: Some(timing.latency.p95_ns),
-                time_p99_ns: Some(timing.latency.p99_ns),
-                calls_per_s: timing.latency.calls_per_s(),
-                reason: None,
-            },
-            ModelOutcome::NotMeasured { status, reason } => ModelObject {
-                threads: run.conditions.threads,
-                status: *status,
-                time: TimeObject::default(),
-                checked_against: None,
-                instrumented_sum_ns: None,
-                time_p95_ns: None,
-                time_p99_ns: None,
-                calls_per_s: None,
-                reason: Some(reason),
-            },
-        })
-        .collect()
+        .map(|swept| swept_json(operator, swept));
+    let object = json!({
+        "name": operator.name,
+        "symbol": operator.symbol,
+        "kind": operator.kind,
+        "shapes": operator.shapes,
+        "count": operator.count,
+        "flops": operator.flops,
+        "bytes_read": operator.bytes_read,
+        "bytes_written": operator.bytes_written,
+        "points": points.collect::<Vec<_>>(),
+    });
+    let optional = json!({
+        "architecture": operator.architecture,
+        "swept": swept.collect::<Vec<_>>(),
+    });
+    with_said(object, optional)
 }
 
-fn operator_object<'a>(
-    operator: &'a OperatorReport,
-    totals: &[ThreadTotals<'_>],
-) -> OperatorObject<'a> {
-    let sum_at = |point: &PointReport| {
-        totals
-            .iter()
-            .find(|t| *t.conditions == point.conditions)
-            .and_then(|t| t.operators_sum_ns)
-            .filter(|sum| *sum > 0.0)
-    };
-    OperatorObject {
-        name: &operator.name,
-        symbol: &operator.symbol,
-        kind: &operator.kind,
-        shapes: &operator.shapes,
-        architecture: operator.architecture.as_deref(),
-        count: operator.count,
-        flops: operator.flops,
-        bytes_read: operator.bytes_read,
-        bytes_written: operator.bytes_written,
-        points: operator
-            .points
-            .iter()
-            .map(|point| point_object(operator, point, sum_at(point)))
-            .collect(),
-        swept: operator
-            .swept
-            .iter()
-            .map(|swept| swept_object(operator, swept))
-            .collect(),
-    }
-}
-
-fn swept_object<'a>(operator: &'a OperatorReport, swept: &'a SweptReport) -> SweptObject<'a> {
+/// The schedules of a sweep under the same conditions. The best time is of all schedules, the default one included; its
+/// row is null where the default is the fastest.
+fn swept_json(operator: &OperatorReport, swept: &SweptReport) -> Value {
     let best = operator.best(&swept.conditions);
-    SweptObject {
-        at: (&swept.conditions).into(),
-        measured: swept.measured,
-        failed: swept.failed,
-        compiled: swept.compiled,
-        skipped: swept.skipped,
-        best_time_median_ns: best.map(|(ns, _)| ns),
-        best_row_id: best.and_then(|(_, row)| row),
-    }
+    let object = json!({
+        "measured": swept.measured,
+        "compiled": swept.compiled,
+        "failed": swept.failed,
+        "skipped": swept.skipped,
+        "best_time_median_ns": best.map(|(ns, _)| ns),
+        "best_row_id": best.and_then(|(_, row)| row),
+    });
+    joined(conditions_json(&swept.conditions), object)
 }
 
-fn point_object<'a>(
-    operator: &OperatorReport,
-    point: &'a PointReport,
-    operators_sum_ns: Option<f64>,
-) -> PointObject<'a> {
-    let empty = PointObject {
-        at: (&point.conditions).into(),
-        status: Status::Measured,
-        time: TimeObject::default(),
-        in_model_time_ns: None,
-        share: None,
-        gflops_per_s: None,
-        gbytes_per_s: None,
-        counts: &point.counts,
-        reason: None,
-        resources: None,
+fn point_json(operator: &OperatorReport, point: &PointReport, sum_ns: Option<f64>) -> Value {
+    let (status, time, in_model_ns, resources, reason) = match &point.outcome {
+        PointOutcome::Measured { time, in_model_ns } => {
+            (Status::Measured, Some(time), *in_model_ns, None, None)
+        }
+        PointOutcome::Compiled(resources) => (Status::Compiled, None, None, Some(resources), None),
+        PointOutcome::NotMeasured { status, reason } => (*status, None, None, None, Some(reason)),
     };
-    match &point.outcome {
-        PointOutcome::Measured { time, in_model_ns } => PointObject {
-            time: time_object(time),
-            in_model_time_ns: *in_model_ns,
-            share: operators_sum_ns.map(|sum| time.median_ns * operator.count as f64 / sum),
-            gflops_per_s: operator.flops_per_s(time.median_ns).map(|rate| rate / 1e9),
-            gbytes_per_s: operator.bytes_per_s(time.median_ns).map(|rate| rate / 1e9),
-            ..empty
-        },
-        PointOutcome::Compiled(resources) => PointObject {
-            status: Status::Compiled,
-            resources: Some(resources),
-            ..empty
-        },
-        PointOutcome::NotMeasured { status, reason } => PointObject {
-            status: *status,
-            reason: Some(reason),
-            ..empty
-        },
-    }
+    let median_ns = time.map(|time| time.median_ns);
+    let rate = |per_s: Option<f64>| per_s.map(|rate| rate / 1e9);
+    let object = json!({
+        "status": status,
+        "in_model_time_ns": in_model_ns,
+        "share": median_ns.zip(sum_ns).map(|(ns, sum)| ns * operator.count as f64 / sum),
+        "gflops_per_s": rate(median_ns.and_then(|ns| operator.flops_per_s(ns))),
+        "gbytes_per_s": rate(median_ns.and_then(|ns| operator.bytes_per_s(ns))),
+        "reason": reason,
+    });
+    // Resources are given only for points that were compiled and not run.
+    let optional = json!({ "counts": point.counts, "resources": resources });
+    let object = joined(
+        conditions_json(&point.conditions),
+        with_said(object, optional),
+    );
+    joined(object, time_json(time))
 }
 
 #[cfg(test)]
@@ -361,13 +203,9 @@ mod tests {
     use super::*;
     use crate::render::testing::{finished, interrupted};
 
-    fn parsed(report: &RunReport) -> serde_json::Value {
-        serde_json::from_str(&run_json(report)).unwrap()
-    }
-
     #[test]
     fn the_promised_keys() {
-        let object = parsed(&finished());
+        let object = run_json(&finished());
         assert_eq!(object["out"], "runs/20260131T120000Z-resnet-18-llvm");
         assert_eq!(object["operators"], 2);
         assert_eq!(object["points"], 4);
@@ -381,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_null() {
-        let object = parsed(&interrupted());
+        let object = run_json(&interrupted());
         assert_eq!(object["state"], "interrupted");
         assert_eq!(
             (&object["failed"], &object["skipped"]),

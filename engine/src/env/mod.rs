@@ -2,7 +2,7 @@
 //!
 //! [`capture`] reads `/proc` and `/sys` once; everything it cannot read is `None`, as
 //! containers and virtual machines hide much. [`Machine::hash`] names the machine, so that rows of
-//! unlike machines are not compared unawares. Nothing here judges what it finds: `doctor` does.
+//! different machines can be distinguished. Nothing here judges what it finds: `doctor` does.
 
 mod caches;
 mod cgroup;

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_not_mixed_unawares() {
+    fn machines_are_mixed_only_on_request() {
         let rows = || {
             vec![
                 row("a", 100.0, "m"),

@@ -80,7 +80,7 @@ pub enum CommandKind {
     },
     /// A decoded descriptor: its number in the pool.
     Descriptor(u32),
-    /// A descriptor that cannot be read, in this many bytes with no other.
+    /// Bytes that hold no descriptor that can be read.
     Unreadable {
         /// Bytes that were skipped.
         bytes: u32,

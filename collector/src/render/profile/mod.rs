@@ -58,6 +58,14 @@ pub(super) fn us(ns: f64) -> String {
     format!("{}.{rest}", grouped(whole))
 }
 
+/// Calls in a run: a whole number unless runs make unlike calls.
+pub(super) fn calls_text(calls: f64) -> String {
+    match (calls - calls.round()).abs() < 1e-6 {
+        true => format!("{calls:.0}"),
+        false => format!("{calls:.2}"),
+    }
+}
+
 /// A whole number with its thousands apart.
 fn grouped(whole: &str) -> String {
     let mut grouped = String::new();

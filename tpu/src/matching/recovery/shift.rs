@@ -10,8 +10,8 @@ pub(in crate::matching) struct Split {
     pub clashes: usize,
 }
 
-/// Before the border records have the command of their number, after it the one `shift` before that. If `shift`
-/// is positive, the commands of that number of records at the border are lost.
+/// Finds the border that splits the records in two. A record before the border belongs to the command of its index, one
+/// after it to the command `shift` places earlier. A positive `shift` is the number of commands lost at the border.
 pub(in crate::matching) fn split(
     places: &[usize],
     index: &dyn Fn(usize) -> i64,
