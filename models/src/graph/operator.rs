@@ -89,25 +89,6 @@ pub enum OperatorKind {
 }
 
 impl OperatorKind {
-    /// Whether the anchor multiplies and adds along a reduction: the kinds that are worth tiling.
-    #[must_use]
-    pub const fn is_contraction(self) -> bool {
-        matches!(
-            self,
-            Self::Conv1d
-                | Self::Conv2d
-                | Self::DepthwiseConv2d
-                | Self::GroupConv2d
-                | Self::Conv3d
-                | Self::ConvTranspose
-                | Self::Dense
-                | Self::Matmul
-                | Self::BatchMatmul
-                | Self::Qconv2d
-                | Self::Qdense
-        )
-    }
-
     /// The word in graph.json.
     #[must_use]
     pub const fn name(self) -> &'static str {

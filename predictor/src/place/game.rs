@@ -76,12 +76,6 @@ pub fn best_move(problem: &Problem, placement: &mut Placement, job: usize) -> Op
     })
 }
 
-/// A move by which a job gains; none in an equilibrium.
-pub fn gaining_move(problem: &Problem, placement: &[usize]) -> Option<Move> {
-    let mut placement = placement.to_vec();
-    (0..problem.jobs.len()).find_map(|job| best_move(problem, &mut placement, job))
-}
-
 /// Plays from a placement that fits.
 pub fn play(problem: &Problem, start: &[usize]) -> Play {
     let mut placement = start.to_vec();

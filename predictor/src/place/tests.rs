@@ -112,7 +112,12 @@ proptest! {
         let start = at_random(&problem, seed).unwrap();
         let play = game::play(&problem, &start);
         match &play.ending {
-            Ending::Equilibrium => prop_assert_eq!(game::gaining_move(&problem, &play.placement), None),
+            Ending::Equilibrium => {
+                let mut placement = play.placement.clone();
+                let mut jobs = 0..problem.jobs.len();
+                let gaining = jobs.find_map(|job| game::best_move(&problem, &mut placement, job));
+                prop_assert_eq!(gaining, None);
+            }
             Ending::Cycle(moves) => {
                 let mut placement = play.placement.clone();
                 for step in moves.iter().rev() {
