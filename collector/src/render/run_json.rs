@@ -56,26 +56,26 @@ pub fn run_json(report: &RunReport) -> Value {
         "simulated": with_time(Status::Simulated),
         "tuned": tuned_json(&report.tuned),
     });
-    with_said(object, optional)
+    with_present(object, optional)
 }
 
-/// The object with those entries of another that say something: no null, no 0, nothing empty.
-fn with_said(mut object: Value, optional: Value) -> Value {
-    if let (Value::Object(all), Value::Object(optional)) = (&mut object, optional) {
-        all.extend(optional.into_iter().filter(|(_, value)| match value {
+/// Adds the entries of another object that hold something: no null, no 0, no empty list or object.
+fn with_present(object: Value, mut optional: Value) -> Value {
+    if let Value::Object(entries) = &mut optional {
+        entries.retain(|_, value| match value {
             Value::Null => false,
             Value::Number(number) => number.as_f64() != Some(0.0),
             Value::Array(entries) => !entries.is_empty(),
             Value::Object(entries) => !entries.is_empty(),
             Value::Bool(_) | Value::String(_) => true,
-        }));
+        });
     }
-    object
+    joined(object, optional)
 }
 
 fn conditions_json(at: &Conditions) -> Value {
     let object = json!({ "threads": at.threads, "cache_state": at.cache });
-    with_said(object, json!({ "conditions": at.device }))
+    with_present(object, json!({ "conditions": at.device }))
 }
 
 fn totals_json(totals: &ThreadTotals<'_>) -> Value {
@@ -153,7 +153,7 @@ fn operator_json(operator: &OperatorReport, totals: &[ThreadTotals<'_>]) -> Valu
         "architecture": operator.architecture,
         "swept": swept.collect::<Vec<_>>(),
     });
-    with_said(object, optional)
+    with_present(object, optional)
 }
 
 /// The schedules of a sweep under the same conditions. The best time is of all schedules, the default one included; its
@@ -193,7 +193,7 @@ fn point_json(operator: &OperatorReport, point: &PointReport, sum_ns: Option<f64
     let optional = json!({ "counts": point.counts, "resources": resources });
     let object = joined(
         conditions_json(&point.conditions),
-        with_said(object, optional),
+        with_present(object, optional),
     );
     joined(object, time_json(time))
 }
