@@ -72,7 +72,7 @@ def read_model(path):
     """
     data = Path(path).read_bytes()
     magic, form, length = struct.unpack_from("<8sIQ", data)
-    if magic != b"OPBENCHM" or form != 8:
+    if magic != b"OPBENCHM" or form != 9:
         raise ValueError(f"{path} is no model of oppredict that this script can read")
     start = struct.calcsize("<8sIQ")
     header = json.loads(data[start : start + length])

@@ -199,14 +199,6 @@ impl OutOfFold {
             .map(|&i| dataset.samples[i].log2_time)
             .collect()
     }
-
-    /// Kinds of the operators, in the order of the predictions.
-    pub fn kinds<'a>(&self, dataset: &'a Dataset) -> Vec<&'a str> {
-        self.index
-            .iter()
-            .map(|&i| dataset.samples[i].kind.as_str())
-            .collect()
-    }
 }
 
 #[cfg(test)]

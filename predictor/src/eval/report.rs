@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use opdata::stats::median;
-use oplearn::crossval::bias::BiasEstimator;
+use oplearn::crossval::bias::Bias;
 use oplearn::crossval::conformal::{CalibrationSample, Conformal};
 use oplearn::crossval::folds::{Members, OutOfFold, Ranking, out_of_fold};
 use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
@@ -170,7 +170,7 @@ pub fn evaluate(
     )?;
     let measured = out_of_fold.measured(dataset);
     if options.model == ModelKind::Ensemble {
-        correct_bias_by_fold(dataset, &mut out_of_fold, &measured);
+        correct_bias_by_fold(&mut out_of_fold, &measured);
     }
     let groups: Vec<usize> = out_of_fold
         .index
@@ -228,20 +228,13 @@ pub fn evaluate(
     })
 }
 
-/// Moves each fold by the constants that were best for all others.
-fn correct_bias_by_fold(dataset: &Dataset, out_of_fold: &mut OutOfFold, measured: &[f64]) {
-    let kinds = out_of_fold.kinds(dataset);
-    let estimator = BiasEstimator::new(&out_of_fold.predicted, measured, &out_of_fold.fold, &kinds);
-    let folds = out_of_fold.fold.iter().max().map_or(0, |f| f + 1);
-    let biases: Vec<_> = (0..folds)
-        .map(|fold| estimator.estimate(Some(fold)))
-        .collect();
-    for (predicted, (fold, kind)) in out_of_fold
-        .predicted
-        .iter_mut()
-        .zip(out_of_fold.fold.iter().zip(kinds))
-    {
-        *predicted += biases[*fold].for_kind(kind);
+/// Moves each fold by the constant that was best for all others.
+fn correct_bias_by_fold(out_of_fold: &mut OutOfFold, measured: &[f64]) {
+    let bias = Bias::new(&out_of_fold.predicted, measured, &out_of_fold.fold);
+    let folds = out_of_fold.fold.iter().max().map_or(0, |fold| fold + 1);
+    let best: Vec<f64> = (0..folds).map(|fold| bias.estimate(Some(fold))).collect();
+    for (predicted, fold) in out_of_fold.predicted.iter_mut().zip(&out_of_fold.fold) {
+        *predicted += best[*fold];
     }
 }
 

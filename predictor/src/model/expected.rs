@@ -14,14 +14,14 @@ impl Trained {
     /// # Errors
     /// Fails if XGBoost's library fails.
     pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
-        let expected = self.before_adaptation(points, kinds)?;
+        let expected = self.before_adaptation(points)?;
         let Some(adaptation) = &self.adaptation else {
             return Ok(expected);
         };
         let as_is = expected.iter().map(|e| e.centre + e.bias).collect();
         let counting = adaptation.alike.iter().filter(|known| known.share > 0.0);
         let known = counting
-            .map(|known| Ok((known.share, self.hosted(&known.machine, points, kinds)?)))
+            .map(|known| Ok((known.share, self.hosted(&known.machine, points)?)))
             .collect::<Result<Vec<_>>>()?;
         let carried = adaptation.carried(points, kinds, &Old::new(as_is, &known))?;
         // A model of the new measurements alone needs no correction that was found on the old machine.
@@ -49,15 +49,10 @@ impl Trained {
     ///
     /// # Errors
     /// Fails if XGBoost's library fails.
-    pub(crate) fn hosted(
-        &self,
-        machine: &MachineFacts,
-        points: &[&Point],
-        kinds: &[&str],
-    ) -> Result<Vec<f64>> {
+    pub(crate) fn hosted(&self, machine: &MachineFacts, points: &[&Point]) -> Result<Vec<f64>> {
         let hosted: Vec<Point> = points.iter().map(|point| machine.host(point)).collect();
         let hosted: Vec<&Point> = hosted.iter().collect();
-        let expected = self.before_adaptation(&hosted, kinds)?;
+        let expected = self.before_adaptation(&hosted)?;
         Ok(expected.into_iter().map(|e| e.centre + e.bias).collect())
     }
 
@@ -65,14 +60,9 @@ impl Trained {
     ///
     /// # Errors
     /// Fails if XGBoost's library fails.
-    pub(crate) fn before_adaptation(
-        &self,
-        points: &[&Point],
-        kinds: &[&str],
-    ) -> Result<Vec<Expected>> {
+    pub(crate) fn before_adaptation(&self, points: &[&Point]) -> Result<Vec<Expected>> {
         let spread = self.ensemble.spread(points)?;
-        let of = points.iter().zip(kinds).zip(spread);
-        let expected = of.map(|((point, kind), (mean, doubt))| {
+        let expected = points.iter().zip(spread).map(|(point, (centre, doubt))| {
             let new = if self.ensemble.is_foreign(point) {
                 New::Machine
             } else {
@@ -82,8 +72,8 @@ impl Trained {
                 }
             };
             Expected {
-                centre: mean,
-                bias: self.facts.calibration(new).bias.for_kind(kind),
+                centre,
+                bias: self.facts.calibration(new).bias,
                 doubt,
                 new,
             }

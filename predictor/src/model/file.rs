@@ -28,7 +28,7 @@ use crate::model::trained::{Facts, Trained};
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 8;
+pub const FORMAT: u32 = 9;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";

@@ -229,7 +229,7 @@ impl Trained {
         let points = points(rows, machine);
         let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
         let all: Vec<&Point> = points.iter().collect();
-        // The bias corrections are for relative errors of single points; sums want the centre.
+        // The bias correction is for relative errors of single points; sums want the centre.
         let centres = self.expected(&all, &kinds)?;
         let answers = self.answer(&points, &kinds, level, detail)?;
         let known = |row| self.known.get(&QueryKey::of_row(row)?, &machine.id);

@@ -50,14 +50,10 @@ pub fn old_predictions(
     model: &Trained,
     dataset: &Dataset,
 ) -> Result<(Vec<f64>, Vec<KnownMachine>)> {
-    let (points, kinds): (Vec<&Point>, Vec<&str>) = dataset
-        .samples
-        .iter()
-        .map(|s| (&s.point, s.kind.as_str()))
-        .unzip();
+    let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
     let known = |facts: &MachineFacts| {
         Ok(KnownMachine {
-            predictions: model.hosted(facts, &points, &kinds)?,
+            predictions: model.hosted(facts, &points)?,
             facts: facts.clone(),
         })
     };
@@ -66,7 +62,7 @@ pub fn old_predictions(
         .into_iter()
         .map(known)
         .collect::<Result<_>>()?;
-    let expected = model.before_adaptation(&points, &kinds)?;
+    let expected = model.before_adaptation(&points)?;
     let old = expected.into_iter().map(|e| e.centre + e.bias).collect();
     Ok((old, known))
 }
