@@ -145,7 +145,17 @@ impl Trained {
         detail: Detail,
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
-        let expected = self.expected(&all, kinds)?;
+        self.explained(points, kinds, &self.expected(&all, kinds)?, (level, detail))
+    }
+
+    /// Answers for points whose times are known already.
+    pub(super) fn explained(
+        &self,
+        points: &[Point],
+        kinds: &[&str],
+        expected: &[Expected],
+        (level, detail): (f64, Detail),
+    ) -> Result<Vec<Answer>> {
         let of = |new| {
             let conformal = self.facts.calibration(new).conformal.as_ref();
             conformal.map(|c| c.at(level))
@@ -154,7 +164,7 @@ impl Trained {
         let machine = of(New::Machine);
         let asked = points.iter().zip(kinds).zip(expected);
         asked
-            .map(|((point, kind), expected)| {
+            .map(|((point, kind), &expected)| {
                 let intervals = match expected.new {
                     New::Schedule => schedule,
                     New::Workload => workload,

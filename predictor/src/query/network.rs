@@ -231,7 +231,7 @@ impl Trained {
         let all: Vec<&Point> = points.iter().collect();
         // The bias correction is for relative errors of single points; sums want the centre.
         let centres = self.expected(&all, &kinds)?;
-        let answers = self.answer(&points, &kinds, level, detail)?;
+        let answers = self.explained(&points, &kinds, &centres, (level, detail))?;
         let known = |row| self.known.get(&QueryKey::of_row(row)?, &machine.id);
         Ok(rows
             .iter()
