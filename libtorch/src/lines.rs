@@ -10,11 +10,12 @@ use crate::protocol::{Cycle, Event, What};
 use crate::tree::{Node, nodes};
 
 /// Keys to group calls by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum GroupBy {
     /// Nothing: every call of a run has a line.
     Call,
     /// The operator.
+    #[default]
     Operator,
     /// The operator and the module that it is called in.
     OperatorInModule,
@@ -29,9 +30,10 @@ pub enum GroupBy {
 }
 
 /// Keys to sort lines by; numbers from the largest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SortBy {
     /// Own time.
+    #[default]
     Own,
     /// Time with the calls inside.
     Total,

@@ -9,37 +9,33 @@ use optorch::stacks::stacks;
 use super::profile::{check_files, write_flamegraph};
 use super::{AppError, show, until_interrupted};
 use crate::profile::file_of_cycle;
-use crate::profile::libtorch::{TorchProfile, TorchRequest, profile};
+use crate::profile::libtorch::{TorchProfile, TorchRequest, TorchShown, profile};
 use crate::render::{torch_csv, torch_json, torch_text};
 
 /// Profiles a model in libtorch.
 pub(super) fn run(request: &TorchRequest, view: View) -> Result<Exit, AppError> {
-    check_files(&[
-        ("--csv", request.csv.as_deref()),
-        ("--trace", request.trace.as_deref()),
-        ("--flamegraph", request.flamegraph.as_deref()),
-    ])?;
+    check_files(&request.shown.flags.files())?;
     let home = Home::find()?;
     let (profiled, _) = until_interrupted(view, |session| profile(request, &home, session))?;
-    write_files(&profiled, request)?;
+    write_files(&profiled, &request.shown)?;
     show(
         view,
-        |style| torch_text(&profiled, &request.show, style),
-        || torch_json(&profiled, &request.show),
+        |style| torch_text(&profiled, &request.shown, style),
+        || torch_json(&profiled, &request.shown),
     )
 }
 
 /// Writes the requested tables and flame graphs, one of each per cycle.
-fn write_files(profiled: &TorchProfile, request: &TorchRequest) -> anyhow::Result<()> {
+fn write_files(profiled: &TorchProfile, shown: &TorchShown) -> anyhow::Result<()> {
     let cycles = &profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {
-        if let Some(path) = &request.csv {
-            let table = summary(cycle, request.show.group_by, request.show.sort_by);
+        if let Some(path) = &shown.flags.csv {
+            let table = summary(cycle, shown.group_by, shown.sort_by);
             let path = file_of_cycle(path, place, cycles.len())?;
-            opdata::write_atomically(&path, torch_csv(&table, &request.show).as_bytes())
+            opdata::write_atomically(&path, torch_csv(&table, shown).as_bytes())
                 .context("--csv")?;
         }
-        if let Some(path) = &request.flamegraph {
+        if let Some(path) = &shown.flags.flamegraph {
             let path = file_of_cycle(path, place, cycles.len())?;
             let threads = units::plural(u64::from(profiled.threads), "thread");
             let title = format!("{} in libtorch, {threads}", profiled.model);

@@ -8,22 +8,18 @@ use opreport::{Exit, View, units};
 
 use super::{AppError, show, until_interrupted};
 use crate::profile::summary::summary;
-use crate::profile::{ProfileRequest, ProfiledModel, file_of_cycle, profile, stacks, trace};
+use crate::profile::{ProfileRequest, ProfiledModel, Shown, file_of_cycle, profile, stacks, trace};
 use crate::render::{profile_csv, profile_json, profile_text};
 
 /// Profiles a model.
 pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError> {
-    check_files(&[
-        ("--csv", request.csv.as_deref()),
-        ("--trace", request.trace.as_deref()),
-        ("--flamegraph", request.flamegraph.as_deref()),
-    ])?;
+    check_files(&request.shown.files())?;
     let (model, _) = until_interrupted(view, |session| profile(request, session))?;
-    write_files(&model, request)?;
+    write_files(&model, &request.shown)?;
     show(
         view,
-        |style| profile_text(&model, &request.show, style),
-        || profile_json(&model, &request.show),
+        |style| profile_text(&model, &request.shown, style),
+        || profile_json(&model, &request.shown),
     )
 }
 
@@ -55,16 +51,16 @@ pub(super) fn write_flamegraph(path: &Path, title: &str, stacks: &[Stack]) -> an
 }
 
 /// Writes a table, a flame graph and a trace for each cycle, as requested.
-fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Result<()> {
+fn write_files(model: &ProfiledModel, shown: &Shown) -> anyhow::Result<()> {
     let cycles = &model.profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {
-        if let Some(path) = &request.csv {
-            let table = summary(model, cycle, request.show.group_by, request.show.sort_by);
+        if let Some(path) = &shown.csv {
+            let table = summary(model, cycle, shown.group_by, shown.sort_by);
             let path = file_of_cycle(path, place, cycles.len())?;
             opdata::write_atomically(&path, profile_csv(&table, model).as_bytes())
                 .context("--csv")?;
         }
-        if let Some(path) = &request.flamegraph {
+        if let Some(path) = &shown.flamegraph {
             let path = file_of_cycle(path, place, cycles.len())?;
             let threads = units::plural(u64::from(model.threads), "thread");
             let title = match &model.simulation {
@@ -73,7 +69,7 @@ fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Resul
             };
             write_flamegraph(&path, &title, &stacks::stacks(model, cycle))?;
         }
-        if let Some(path) = &request.trace {
+        if let Some(path) = &shown.trace {
             let is_json = path
                 .extension()
                 .is_some_and(|e| e.eq_ignore_ascii_case("json"));

@@ -11,7 +11,7 @@ use super::{AppError, run_folder, show, until_interrupted};
 use crate::compare::{CompareRequest, Verdict, compare, rank};
 use crate::merge::{MergeRequest, merge};
 use crate::nightly::jobs::ProcessRunner;
-use crate::nightly::{self, NightlyError, NightlyMode, NightlyPlan, NightlyRequest};
+use crate::nightly::{self, NightlyError, NightlyPlan, NightlyRequest};
 use crate::plan::Planned;
 use crate::preview;
 use crate::render::{
@@ -143,7 +143,7 @@ pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppE
         exit: Exit::Usage,
         source: NightlyError::Config(error).into(),
     })?;
-    if request.mode == NightlyMode::Show {
+    if request.dry_run {
         let estimate = nightly::estimate(plan)?;
         return show(
             view,

@@ -78,11 +78,11 @@ pub(super) fn run_graph_command(
     session: &mut Session<'_>,
     view: View,
 ) -> anyhow::Result<Exit> {
-    if let Some(path) = &request.out {
+    if let Some(path) = &request.how.out {
         opdata::check_output(path)?;
     }
     let report = run_graph(request, session)?;
-    if let Some(path) = &request.out {
+    if let Some(path) = &request.how.out {
         opdata::write_atomically(path, format!("{:#}\n", graph_json(&report)).as_bytes())?;
     }
     show(

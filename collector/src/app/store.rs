@@ -74,10 +74,15 @@ pub(super) fn apply_best(
     session: &mut Session<'_>,
     view: View,
 ) -> anyhow::Result<Exit> {
-    for path in request.library.iter().chain(&request.module) {
+    for path in request.made.library.iter().chain(&request.made.module) {
         opdata::check_output(path)?;
     }
-    if let Some(folder) = request.database.as_deref().filter(|folder| folder.exists()) {
+    if let Some(folder) = request
+        .made
+        .database
+        .as_deref()
+        .filter(|folder| folder.exists())
+    {
         let message = format!(
             "--database {}: it is there already, and TVM corrupts a database with two writers; name a new folder",
             folder.display()

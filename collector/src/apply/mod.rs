@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use clap::{Args, ValueHint};
 use opengine::device::Conditions;
 use opengine::protocol::{Export, WholeModelSpec};
 use opengine::runner::Runner;
@@ -34,17 +35,29 @@ pub use database::Exported;
 const OF_EACH_STATE: usize = 3;
 
 /// A model to compile, and the files to write.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct ApplyRequest {
     /// The model, the target, the threads and the store.
     pub planned: Box<Planned>,
-    /// Whether it is compared with default schedules.
+    /// The files.
+    pub made: Made,
+}
+
+/// What is made of the model: flags of `opcollect apply`.
+#[derive(Debug, PartialEq, Args)]
+#[command(next_help_heading = "Results")]
+pub struct Made {
+    /// Also measure the model with default schedules, in turn with the store's
+    #[arg(long)]
     pub compare: bool,
-    /// File of the shared library, if it is written.
+    /// Write a shared library that TVM's runtime loads
+    #[arg(long, value_name = "FILE.so", value_hint = ValueHint::FilePath)]
     pub library: Option<PathBuf>,
-    /// File of the scheduled module as TVM's JSON, if it is written.
+    /// Write the scheduled module as TVM's JSON
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub module: Option<PathBuf>,
-    /// New folder of a MetaSchedule database with the schedules, if it is written.
+    /// Write the schedules as a MetaSchedule database, a new folder, for MetaScheduleApplyDatabase
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub database: Option<PathBuf>,
 }
 
@@ -169,8 +182,8 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         lookup.fastest_inside(own.as_mut(), &mut |text| session.progress.note(text))?;
     let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
     let export = Export {
-        library: absolute(&request.library)?,
-        module: absolute(&request.module)?,
+        library: absolute(&request.made.library)?,
+        module: absolute(&request.made.module)?,
     };
     let (measured, checked_against) = lookup.measure(own.as_mut(), &operators, Some(export))?;
     let times = measured.of(graph.operators.iter().map(|o| o.symbol.as_str()));
@@ -178,14 +191,14 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         operator.in_model_ns = in_model_ns;
     }
     own.rest();
-    let exported = match &request.database {
+    let exported = match &request.made.database {
         Some(folder) => {
             let model = (graph, &operator_ir::module(&imported.folder)?);
             database::write(folder, model, &target, &operators, &mut store(plan)?)?
         }
         None => Exported::default(),
     };
-    let comparison = match request.compare {
+    let comparison = match request.made.compare {
         false => None,
         true => {
             let tuned: Vec<TunedOperator> = graph

@@ -12,6 +12,9 @@ use opreport::{OutputFormat, Verbosity, View};
 use super::model::ModelArgs;
 use super::suggest::Suggest;
 use crate::config::{Arity, SETTINGS};
+use crate::merge::MergeRequest;
+use crate::replay::ReplayRequest;
+use crate::run_report::ReportRequest;
 
 const AFTER_HELP: &str = "\
 Every option that takes a value can also be set by a variable (--max-failed is \
@@ -297,7 +300,7 @@ pub enum Command {
     /// Show what the main job would measure, how long it would take and how large the data would be
     Plan(Box<PlanArgs>),
     /// Measure a row of a dataset again, from its record alone (exit code 3 if the time differs)
-    Replay(super::runs::ReplayArgs),
+    Replay(ReplayRequest),
     /// Check libraries, compiler, counters, cores and memory, and show a fix for each problem; calibrate the machine
     Doctor(DoctorArgs),
     /// Profile a model on the virtual machine: time and memory of every operator and every step between them
@@ -306,9 +309,9 @@ pub enum Command {
     /// several frameworks
     Compare(Box<super::compare::CompareArgs>),
     /// Write the report of a run as a web page and in Markdown; with a second run, also what changed and how surely
-    Report(super::report::ReportArgs),
+    Report(ReportRequest),
     /// Join the shards of a plan (runs made with --shard) into one run
-    Merge(super::runs::MergeArgs),
+    Merge(MergeRequest),
     /// Run the nightly jobs (models, targets, sweeps) within a time budget, and compare them with the night before
     Nightly(super::nightly::NightlyArgs),
     /// Show the best schedules of the store: the fastest of each workload, or all of one workload with their origin

@@ -4,10 +4,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 
 use super::model::ModelArgs;
-use super::runs::machines;
 use super::suggest::Suggest;
 use crate::compare::{CompareRequest, Options};
 use crate::config::{Origin, Settings};
@@ -55,7 +54,7 @@ pub struct CompareArgs {
 pub struct FrameworkArgs {
     /// Run one model by each of these instead, in turn: torch, tvm, tvm-tuned, onnxruntime; the first is the base of ratios
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub framework: Vec<Runs>,
+    pub framework: Vec<Framework>,
     /// Target of TVM's compiler; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]), conflicts_with = SECOND)]
     pub target: Option<String>,
@@ -82,20 +81,6 @@ pub struct FrameworkArgs {
     pub csv: Option<PathBuf>,
 }
 
-/// The frameworks that can run a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Runs {
-    /// libtorch, for models of the sources torch and transformers
-    Torch,
-    /// TVM, with the schedules of the main job
-    Tvm,
-    /// TVM, with the best schedules of the store
-    TvmTuned,
-    /// ONNX Runtime, for ONNX files and models that can be exported to one
-    #[value(name = "onnxruntime")]
-    OnnxRuntime,
-}
-
 impl CompareArgs {
     /// The request to compare rows, if it is one.
     pub fn rows(&self) -> Option<CompareRequest> {
@@ -105,7 +90,7 @@ impl CompareArgs {
             others: self.b.clone(),
             options: Options {
                 threshold: self.threshold,
-                machines: machines(self.allow_other_machine),
+                allow_other_machine: self.allow_other_machine,
             },
             export_markdown: self.export_markdown.clone(),
         })
@@ -121,8 +106,8 @@ impl FrameworkArgs {
     ) -> Result<FrameworksRequest, String> {
         let runs = |which| self.framework.contains(&which);
         if settings.get("target").origin != Origin::Default
-            && !runs(Runs::Tvm)
-            && !runs(Runs::TvmTuned)
+            && !runs(Framework::Tvm)
+            && !runs(Framework::TvmTuned)
         {
             return Err("--target: only tvm compiles; leave it out".to_owned());
         }
@@ -133,14 +118,8 @@ impl FrameworkArgs {
                 device.name()
             ));
         }
-        let frameworks = self.framework.iter().map(|framework| match framework {
-            Runs::Torch => Framework::Torch,
-            Runs::Tvm => Framework::Tvm,
-            Runs::TvmTuned => Framework::TvmTuned,
-            Runs::OnnxRuntime => Framework::OnnxRuntime,
-        });
         Ok(FrameworksRequest {
-            frameworks: frameworks.collect(),
+            frameworks: self.framework,
             planned,
             csv: self.csv,
         })

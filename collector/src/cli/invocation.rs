@@ -9,13 +9,15 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use opengine::calibrate::usual_threads;
 use opengine::device::DeviceRef;
+use opengine::measure::counters::request::CounterRequest;
 use opmodels::ImportRequest;
 use opreport::View;
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, OpsArgs, command};
-use super::compare::{FIRST, FRAMEWORK, Runs};
+use super::compare::{FIRST, FRAMEWORK};
 use super::profile::{Framework, ProfileArgs};
+use crate::apply::ApplyRequest;
 use crate::compare::CompareRequest;
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::doctor::{CalibrationRequest, DoctorRequest};
@@ -98,7 +100,7 @@ pub enum Action {
     /// Do something with the store.
     Store(super::store::StoreCommand),
     /// Compile a model with the store's schedules.
-    Apply(crate::apply::ApplyRequest),
+    Apply(ApplyRequest),
     /// Measure operators at the same time.
     Pairs(super::side_by_side::PairsRequest),
     /// Tune operators together.
@@ -181,7 +183,10 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                 None => Action::DryRun(planned),
             }
         }
-        Some(Command::Replay(args)) => Action::Replay(args.request()?),
+        Some(Command::Replay(request)) => {
+            CounterRequest::parse(&request.counters)?.check()?;
+            Action::Replay(request)
+        }
         Some(Command::List { what }) => Action::List(match what {
             ListWhat::Models => ListRequest::Models,
             ListWhat::Targets => ListRequest::Targets,
@@ -207,8 +212,8 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                 Action::CompareFrameworks(request.map_err(refused)?)
             }
         },
-        Some(Command::Report(args)) => Action::Report(args.request()),
-        Some(Command::Merge(args)) => Action::Merge(args.request()),
+        Some(Command::Report(request)) => Action::Report(request),
+        Some(Command::Merge(request)) => Action::Merge(request),
         Some(Command::Nightly(args)) => {
             Action::Nightly(args.request(config.clone(), process.host.now)?)
         }
@@ -222,7 +227,10 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         Some(Command::Apply(args)) => {
             let (planned, settings) = planned_and_settings(innermost(&matches))?;
             let planned = with_one_thread_count(planned, &settings)?;
-            Action::Apply(args.made.request(planned))
+            Action::Apply(ApplyRequest {
+                planned,
+                made: args.made,
+            })
         }
         Some(Command::Pairs(args)) => match args.goes_by_a_run() {
             true => match args.of_a_run() {
@@ -474,7 +482,9 @@ fn device_of(settings: &Settings) -> Option<DeviceRef> {
 
 /// The model that `compare --framework` names without a flag.
 fn model_of_compare(matches: &ArgMatches) -> Option<String> {
-    matches.try_get_many::<Runs>(FRAMEWORK).ok()??;
+    matches
+        .try_get_many::<crate::frameworks::Framework>(FRAMEWORK)
+        .ok()??;
     let model = matches.try_get_one::<PathBuf>(FIRST).ok()??;
     Some(model.to_string_lossy().into_owned())
 }

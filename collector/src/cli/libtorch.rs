@@ -1,13 +1,14 @@
 //! The flags of `opcollect profile --framework torch`: those of a profile. Flags without a meaning for libtorch are
 //! refused by name.
 
-use optorch::lines::{GroupBy, SortBy};
+use optorch::lines;
 use optorch::protocol::Device;
 
-use super::profile::{Grouping, ProfileArgs, Sorting};
+use super::profile::ProfileArgs;
 use crate::config::{Origin, Settings};
 use crate::plan::Planned;
 use crate::profile::libtorch::{TorchRequest, TorchShown};
+use crate::profile::summary::{GroupBy, SortBy};
 
 /// Settings that only TVM's side uses, and why.
 const OF_TVM: [(&str, &str); 3] = [
@@ -39,20 +40,20 @@ pub(super) fn request(
         }
     }
     let device = device(settings)?;
-    let shown = args.shown;
-    let sort_by = match shown.sort {
-        Sorting::SelfTime => SortBy::Own,
-        Sorting::Total => SortBy::Total,
-        Sorting::Name => SortBy::Name,
-        Sorting::Count => SortBy::Count,
-        Sorting::Mean => SortBy::Mean,
-        Sorting::Program => SortBy::Program,
-        Sorting::Allocated if shown.memory => SortBy::Memory,
-        Sorting::Allocated => {
+    let flags = args.shown;
+    let sort_by = match flags.sort_by {
+        SortBy::Own => lines::SortBy::Own,
+        SortBy::Total => lines::SortBy::Total,
+        SortBy::Name => lines::SortBy::Name,
+        SortBy::Count => lines::SortBy::Count,
+        SortBy::Mean => lines::SortBy::Mean,
+        SortBy::Program => lines::SortBy::Program,
+        SortBy::Allocated if flags.memory => lines::SortBy::Memory,
+        SortBy::Allocated => {
             return Err("--sort allocated needs --memory with --framework torch".to_owned());
         }
-        Sorting::Flops => SortBy::Flops,
-        Sorting::Freed | Sorting::Live => {
+        SortBy::Flops => lines::SortBy::Flops,
+        SortBy::Freed | SortBy::Live => {
             return Err(
                 "--sort freed and live are of TVM's virtual machine; with --framework torch sort by self, total, name, \
                  count, mean, flops, program or allocated"
@@ -60,11 +61,19 @@ pub(super) fn request(
             );
         }
     };
+    let group_by = match flags.group_by {
+        GroupBy::Call => lines::GroupBy::Call,
+        GroupBy::Operator if flags.stack => lines::GroupBy::OperatorInModule,
+        GroupBy::Operator => lines::GroupBy::Operator,
+        GroupBy::Kind => lines::GroupBy::Kind,
+        GroupBy::Shape => lines::GroupBy::Shape,
+        GroupBy::Layer => lines::GroupBy::Layer,
+    };
     let is_json = |path: &std::path::PathBuf| {
         let ending = path.extension();
         ending.is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
     };
-    if let Some(path) = shown.trace.as_ref().filter(|path| !is_json(path)) {
+    if let Some(path) = flags.trace.as_ref().filter(|path| !is_json(path)) {
         return Err(format!(
             "--trace {}: libtorch writes Chrome's format; give a name that ends in .json",
             path.display()
@@ -74,23 +83,11 @@ pub(super) fn request(
         planned,
         device,
         schedule: args.steps.schedule(),
-        show: TorchShown {
-            group_by: match shown.group_by {
-                Grouping::Call => GroupBy::Call,
-                Grouping::Operator if shown.stack => GroupBy::OperatorInModule,
-                Grouping::Operator => GroupBy::Operator,
-                Grouping::Kind => GroupBy::Kind,
-                Grouping::Shape => GroupBy::Shape,
-                Grouping::Layer => GroupBy::Layer,
-            },
+        shown: TorchShown {
+            group_by,
             sort_by,
-            top: shown.top,
-            memory: shown.memory,
-            stack: shown.stack,
+            flags,
         },
-        csv: shown.csv,
-        flamegraph: shown.flamegraph,
-        trace: shown.trace,
     })
 }
 

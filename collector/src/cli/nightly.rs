@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use opdata::Timestamp;
 
 use super::args::command;
+use crate::nightly::NightlyRequest;
 use crate::nightly::history::is_date;
-use crate::nightly::{NightlyMode, NightlyRequest};
 
 /// `opcollect nightly`; its configuration is the file of `--config`.
 #[derive(Debug, Args)]
@@ -50,11 +50,7 @@ impl NightlyArgs {
             date: self
                 .date
                 .unwrap_or_else(|| now.to_string()[..10].to_owned()),
-            mode: if self.dry_run {
-                NightlyMode::Show
-            } else {
-                NightlyMode::Run
-            },
+            dry_run: self.dry_run,
         })
     }
 }

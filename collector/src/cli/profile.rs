@@ -2,15 +2,12 @@
 //!
 //! Syntax only. Flags that are settings of the main job have its names and reach the plan through `config`.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum, ValueHint};
 use opengine::protocol::StepSchedule;
 
 use super::model::ModelArgs;
 use super::suggest::Suggest;
 use crate::plan::Planned;
-use crate::profile::summary::{GroupBy, SortBy};
 use crate::profile::{ProfileRequest, Shown};
 
 /// `opcollect profile`.
@@ -49,7 +46,7 @@ pub struct ProfileArgs {
     pub steps: StepArgs,
     /// The content of the output.
     #[command(flatten)]
-    pub shown: ShownArgs,
+    pub shown: Shown,
 }
 
 /// The frameworks that can be profiled.
@@ -89,77 +86,6 @@ pub struct StepArgs {
     pub repeat: u32,
 }
 
-/// The content of the output.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Table")]
-pub struct ShownArgs {
-    /// How calls are grouped into lines
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Grouping::Operator)]
-    pub group_by: Grouping,
-    /// Key to sort the lines by
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Sorting::SelfTime)]
-    pub sort: Sorting,
-    /// Show the first N lines only
-    #[arg(long, value_name = "N")]
-    pub top: Option<usize>,
-    /// Show bytes allocated, freed and alive, and the peak
-    #[arg(long)]
-    pub memory: bool,
-    /// Show the modules that operators are called in as separate lines (--framework torch)
-    #[arg(long)]
-    pub stack: bool,
-    /// Write the table to this file too, all of its lines
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub csv: Option<PathBuf>,
-    /// Write a flame graph: a picture if FILE ends in .svg, else folded stacks
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub flamegraph: Option<PathBuf>,
-    /// Write a trace: Chrome's JSON if FILE ends in .json, else Perfetto's
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub trace: Option<PathBuf>,
-}
-
-/// Keys to group calls by.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Grouping {
-    /// Nothing: call by call
-    Call,
-    /// The function
-    Operator,
-    /// The operator's computation
-    Kind,
-    /// The operator and the shape of its input
-    Shape,
-    /// The layer of the source model
-    Layer,
-}
-
-/// Keys to sort lines by.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Sorting {
-    /// Own time
-    #[value(name = "self")]
-    SelfTime,
-    /// Time with the calls inside
-    Total,
-    /// Name
-    Name,
-    /// Calls
-    Count,
-    /// Own time of one call
-    Mean,
-    /// Bytes allocated
-    Allocated,
-    /// Bytes freed
-    Freed,
-    /// Bytes alive
-    Live,
-    /// Floating-point operations
-    Flops,
-    /// Order of the program
-    Program,
-}
-
 impl StepArgs {
     /// The steps as plain data.
     pub fn schedule(&self) -> StepSchedule {
@@ -186,32 +112,7 @@ impl ProfileArgs {
         ProfileRequest {
             planned,
             schedule: self.steps.schedule(),
-            show: Shown {
-                group_by: match self.shown.group_by {
-                    Grouping::Call => GroupBy::Call,
-                    Grouping::Operator => GroupBy::Operator,
-                    Grouping::Kind => GroupBy::Kind,
-                    Grouping::Shape => GroupBy::Shape,
-                    Grouping::Layer => GroupBy::Layer,
-                },
-                sort_by: match self.shown.sort {
-                    Sorting::SelfTime => SortBy::Own,
-                    Sorting::Total => SortBy::Total,
-                    Sorting::Name => SortBy::Name,
-                    Sorting::Count => SortBy::Count,
-                    Sorting::Mean => SortBy::Mean,
-                    Sorting::Allocated => SortBy::Allocated,
-                    Sorting::Freed => SortBy::Freed,
-                    Sorting::Live => SortBy::Live,
-                    Sorting::Flops => SortBy::Flops,
-                    Sorting::Program => SortBy::Program,
-                },
-                top: self.shown.top,
-                memory: self.shown.memory,
-            },
-            csv: self.shown.csv,
-            flamegraph: self.shown.flamegraph,
-            trace: self.shown.trace,
+            shown: self.shown,
         }
     }
 }

@@ -6,8 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::model::ModelArgs;
 use super::suggest::Suggest;
-use crate::apply::ApplyRequest;
-use crate::plan::Planned;
+use crate::apply::Made;
 
 /// `opcollect best`.
 #[derive(Debug, PartialEq, Args)]
@@ -100,36 +99,5 @@ pub struct ApplyArgs {
     pub python: Option<String>,
     /// The files that are written.
     #[command(flatten)]
-    pub made: MadeArgs,
-}
-
-/// The files that are written of the model.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Results")]
-pub struct MadeArgs {
-    /// Also measure the model with default schedules, in turn with the store's
-    #[arg(long)]
-    pub compare: bool,
-    /// Write a shared library that TVM's runtime loads
-    #[arg(long, value_name = "FILE.so", value_hint = ValueHint::FilePath)]
-    pub library: Option<PathBuf>,
-    /// Write the scheduled module as TVM's JSON
-    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
-    pub module: Option<PathBuf>,
-    /// Write the schedules as a MetaSchedule database, a new folder, for MetaScheduleApplyDatabase
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub database: Option<PathBuf>,
-}
-
-impl MadeArgs {
-    /// The request for a plan.
-    pub fn request(self, planned: Box<Planned>) -> ApplyRequest {
-        ApplyRequest {
-            planned,
-            compare: self.compare,
-            library: self.library,
-            module: self.module,
-            database: self.database,
-        }
-    }
+    pub made: Made,
 }

@@ -53,17 +53,8 @@ pub struct CompareRequest {
 pub struct Options {
     /// A ratio counts beyond 1 + this (slower) or 1 / (1 + this) (faster).
     pub threshold: f64,
-    /// Which machines' rows may be compared.
-    pub machines: Machines,
-}
-
-/// Which machines' rows may be compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Machines {
-    /// Rows of machines with the same fingerprint only.
-    Alike,
-    /// Rows of any machines: the user wants to see how they differ.
-    Any,
+    /// Whether rows of machines with different fingerprints may be compared.
+    pub allow_other_machine: bool,
 }
 
 /// The result: plain data, in the order in which it is shown.
@@ -273,7 +264,7 @@ fn between(a: Side, b: Side, options: Options) -> Result<Comparison, CompareErro
             });
         }
     }
-    if options.machines == Machines::Alike && a.env_hashes() != b.env_hashes() {
+    if !options.allow_other_machine && a.env_hashes() != b.env_hashes() {
         return Err(CompareError::OtherMachine {
             a_machines: a.machines.clone(),
             b_machines: b.machines.clone(),

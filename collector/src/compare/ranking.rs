@@ -125,7 +125,6 @@ fn ranked(path: &Path, comparison: &Comparison) -> RankedRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Machines;
     use crate::compare::testing::{row, write_run};
 
     #[test]
@@ -140,7 +139,7 @@ mod tests {
         let paths = [run("a", 1.0, 4), run("b", 1.5, 5), run("c", 0.5, 3)];
         let options = Options {
             threshold: 0.05,
-            machines: Machines::Alike,
+            allow_other_machine: false,
         };
         let ranking = rank(&paths, options).unwrap();
         let order: Vec<_> = ranking.runs.iter().map(|run| run.path.clone()).collect();

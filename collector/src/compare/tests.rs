@@ -10,7 +10,7 @@ use super::*;
 
 const OPTIONS: Options = Options {
     threshold: 0.05,
-    machines: Machines::Alike,
+    allow_other_machine: false,
 };
 
 fn numbered(row: &Row, run: &str, ordinal: usize) -> Point {
@@ -185,7 +185,7 @@ fn unlike_machines_need_a_word() {
         assert!(message.contains(part), "{message}");
     }
     let any = Options {
-        machines: Machines::Any,
+        allow_other_machine: true,
         ..OPTIONS
     };
     assert_eq!(compare(&a, &b, any).unwrap().changes.len(), 4);

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use clap::ValueEnum;
 use opinstall::Home;
 use opmodels::deployed::Form;
 use opmodels::{ImportRequest, Source};
@@ -35,15 +36,16 @@ use crate::run::Session;
 const ROUNDS: usize = 10;
 
 /// The frameworks that can run a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Framework {
-    /// libtorch, for models that PyTorch builds.
+    /// libtorch, for models of the sources torch and transformers
     Torch,
-    /// TVM, with the schedules of the main job.
+    /// TVM, with the schedules of the main job
     Tvm,
-    /// TVM, with the best schedules of the store.
+    /// TVM, with the best schedules of the store
     TvmTuned,
-    /// ONNX Runtime, from its Python package.
+    /// ONNX Runtime, for ONNX files and models that can be exported to one
+    #[value(name = "onnxruntime")]
     OnnxRuntime,
 }
 

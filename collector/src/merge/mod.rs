@@ -12,33 +12,27 @@ mod write;
 
 use std::path::PathBuf;
 
+use clap::{Args, ValueHint};
 use opdata::run::RUN_JSON;
 use opdata::{Counts, RunState, Shard};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::compare::Machines;
-
-/// A request to merge.
-#[derive(Debug, Clone, PartialEq)]
+/// A request to merge: the arguments of `opcollect merge`.
+#[derive(Debug, Clone, PartialEq, Args)]
 pub struct MergeRequest {
-    /// Folder of the new run; it does not exist yet.
+    /// Folder of the new run, which must not exist yet
+    #[arg(value_name = "OUT", value_hint = ValueHint::DirPath)]
     pub out: PathBuf,
-    /// Folders of the shards, in any order.
+    /// Folders of the shards, in any order
+    #[arg(value_name = "SHARD", required = true, value_hint = ValueHint::DirPath)]
     pub shards: Vec<PathBuf>,
-    /// Whether the shards may be of unlike machines.
-    pub machines: Machines,
-    /// Whether all shards must be there.
-    pub gaps: Gaps,
-}
-
-/// How to treat shards that are missing or not finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gaps {
-    /// Such shards are an error.
-    Refuse,
-    /// Join what is there.
-    Accept,
+    /// Join the shards that exist, even if some are missing or not finished
+    #[arg(long)]
+    pub partial: bool,
+    /// Join shards of different machines too
+    #[arg(long)]
+    pub allow_other_machine: bool,
 }
 
 /// The result of a merge.
@@ -217,7 +211,7 @@ pub fn merge(request: &MergeRequest, command_line: Vec<String>) -> Result<Merged
             path: request.out.clone(),
         });
     }
-    let shards = shards::load(&request.shards, request.gaps)?;
-    let scanned = scan::scan(&shards, request.gaps, request.machines)?;
+    let shards = shards::load(request)?;
+    let scanned = scan::scan(&shards, request)?;
     write::write(&request.out, &shards, scanned, command_line)
 }

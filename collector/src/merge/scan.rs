@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use opdata::{RowReader, RunState};
 
 use super::shards::{ShardRun, Shards};
-use super::{Gaps, MergeError};
-use crate::compare::Machines;
+use super::{MergeError, MergeRequest};
 
 /// Facts about a shard's rows.
 #[derive(Debug, Default)]
@@ -20,8 +19,7 @@ pub(super) struct ScannedShard {
 /// Reads all rows; one entry a shard, in their order.
 pub(super) fn scan(
     shards: &Shards,
-    gaps: Gaps,
-    machines: Machines,
+    request: &MergeRequest,
 ) -> Result<Vec<ScannedShard>, MergeError> {
     // Two operators of a model may be one computation, so the function's name is part of a point.
     let mut points: HashMap<(String, Option<String>), usize> = HashMap::new();
@@ -50,7 +48,7 @@ pub(super) fn scan(
                 shard.env_hashes.insert(hash);
             }
         }
-        whole(run, shard.rows, gaps)?;
+        whole(run, shard.rows, request.partial)?;
         // Shards that start in the same second on several machines have the same name, and so have their rows.
         if own_ids.iter().any(|id| row_ids.contains(id)) {
             let part = run.shard;
@@ -62,14 +60,14 @@ pub(super) fn scan(
         row_ids.extend(own_ids);
         scanned.push(shard);
     }
-    if machines == Machines::Alike {
+    if !request.allow_other_machine {
         alike(shards, &scanned)?;
     }
     Ok(scanned)
 }
 
-/// A shard has all rows that it says it has, and those are all it should have.
-fn whole(run: &ShardRun, found: u64, gaps: Gaps) -> Result<(), MergeError> {
+/// A shard has all rows that it says it has, and without `--partial` all that it should have.
+fn whole(run: &ShardRun, found: u64, partial: bool) -> Result<(), MergeError> {
     let finished = run.manifest.state == RunState::Finished;
     let counted = run.manifest.counts.rows();
     // While a run is under way its manifest may be behind its rows, never before them.
@@ -80,7 +78,7 @@ fn whole(run: &ShardRun, found: u64, gaps: Gaps) -> Result<(), MergeError> {
             found,
         });
     }
-    if !finished && gaps == Gaps::Refuse {
+    if !finished && !partial {
         return Err(MergeError::Unfinished {
             folder: run.folder.clone(),
             shard: run.shard,

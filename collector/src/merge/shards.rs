@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use opdata::{RunManifest, Shard};
 use serde_json::Value;
 
-use super::{Gaps, MergeError};
+use super::{MergeError, MergeRequest};
 
 /// Parts of a plan that say where its results go, not which points there are.
 const PLACE_KEYS: [&str; 3] = ["out", "run_id", "shard"];
@@ -26,8 +26,12 @@ pub(super) struct Shards {
 }
 
 /// Reads the manifests and checks that they belong together.
-pub(super) fn load(folders: &[PathBuf], gaps: Gaps) -> Result<Shards, MergeError> {
-    let mut runs: Vec<ShardRun> = folders.iter().map(|f| open(f)).collect::<Result<_, _>>()?;
+pub(super) fn load(request: &MergeRequest) -> Result<Shards, MergeError> {
+    let mut runs: Vec<ShardRun> = request
+        .shards
+        .iter()
+        .map(|f| open(f))
+        .collect::<Result<_, _>>()?;
     runs.sort_by_key(|run| run.shard.index);
     for pair in runs.windows(2) {
         belong_together(&pair[0], &pair[1])?;
@@ -36,7 +40,7 @@ pub(super) fn load(folders: &[PathBuf], gaps: Gaps) -> Result<Shards, MergeError
     let missing: Vec<u32> = (1..=count)
         .filter(|index| !runs.iter().any(|run| run.shard.index == *index))
         .collect();
-    if !missing.is_empty() && gaps == Gaps::Refuse {
+    if !missing.is_empty() && !request.partial {
         return Err(MergeError::MissingShards { missing, count });
     }
     Ok(Shards { runs, missing })

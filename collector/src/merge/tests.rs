@@ -70,22 +70,16 @@ impl Cut {
     }
 
     fn merge(&self, shards: &[PathBuf]) -> Result<Merged, MergeError> {
-        self.merge_with(shards, Gaps::Refuse, Machines::Alike)
+        merge(&self.request(shards), vec!["opcollect".to_owned()])
     }
 
-    fn merge_with(
-        &self,
-        shards: &[PathBuf],
-        gaps: Gaps,
-        machines: Machines,
-    ) -> Result<Merged, MergeError> {
-        let request = MergeRequest {
+    fn request(&self, shards: &[PathBuf]) -> MergeRequest {
+        MergeRequest {
             out: self.path("out"),
             shards: shards.to_vec(),
-            machines,
-            gaps,
-        };
-        merge(&request, vec!["opcollect".to_owned()])
+            partial: false,
+            allow_other_machine: false,
+        }
     }
 
     /// The message of a merge that fails, the temporary folder cut out of it; checks that nothing was written.
@@ -230,9 +224,11 @@ fn gaps_are_accepted_on_request() {
         cut.shard(1, |_| ()),
         cut.shard(3, |m| m.state = RunState::Interrupted),
     ];
-    let merged = cut
-        .merge_with(&shards, Gaps::Accept, Machines::Alike)
-        .unwrap();
+    let request = MergeRequest {
+        partial: true,
+        ..cut.request(&shards)
+    };
+    let merged = merge(&request, Vec::new()).unwrap();
     assert_eq!(merged.missing, [2]);
     let manifest = RunManifest::load(&cut.path("out")).unwrap();
     assert_eq!(manifest.state, RunState::Interrupted);
@@ -263,9 +259,12 @@ fn unlike_machines_need_a_word_and_an_old_run_is_not_written_over() {
     cut.rows[1].env_hash = Some("another".to_owned());
     let shards = cut.all();
     assert!(cut.refused(&shards).contains("--allow-other-machine"));
-    cut.merge_with(&shards, Gaps::Refuse, Machines::Any)
-        .unwrap();
-    let again = cut.merge_with(&shards, Gaps::Refuse, Machines::Any);
+    let request = MergeRequest {
+        allow_other_machine: true,
+        ..cut.request(&shards)
+    };
+    merge(&request, Vec::new()).unwrap();
+    let again = merge(&request, Vec::new());
     assert!(matches!(again, Err(MergeError::OutExists { .. })));
 }
 

@@ -27,7 +27,7 @@ use opreport::progress::Progress;
 use opreport::units;
 use thiserror::Error;
 
-use crate::compare::{CompareError, Comparison, Machines, Options, compare};
+use crate::compare::{CompareError, Comparison, Options, compare};
 
 use digest::{Digest, Tally};
 pub use estimate::{JobEstimate, NightlyEstimate, estimate};
@@ -83,17 +83,8 @@ pub struct NightlyRequest {
     pub config: PathBuf,
     /// Its date.
     pub date: String,
-    /// The mode.
-    pub mode: NightlyMode,
-}
-
-/// The modes of a nightly run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NightlyMode {
-    /// Run it.
-    Run,
-    /// Show what it would do.
-    Show,
+    /// Whether to show what it would do, and stop.
+    pub dry_run: bool,
 }
 
 /// The resources of a nightly run besides its plan.
@@ -382,7 +373,7 @@ fn compare_with_baselines(
     }
     let options = Options {
         threshold: plan.threshold,
-        machines: Machines::Alike,
+        allow_other_machine: false,
     };
     match compare(&before, &now, options) {
         Ok(comparison) => (Some(comparison), notes),

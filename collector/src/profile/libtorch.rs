@@ -3,7 +3,6 @@
 //! The importer makes TorchScript of the model, the program of `libtorch/` runs it as the schedule of steps says and records
 //! it with Kineto. The lines of the table are made by [`optorch::lines`]; how it looks is `render/libtorch.rs`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -14,12 +13,12 @@ use optorch::client::{Client, Program};
 use optorch::lines::{GroupBy, SortBy};
 use optorch::protocol::{Cycle, Detail, Device, Load, RecordSpec, StoredTensor};
 
-use super::{OVERHEAD_BUDGET, file_of_cycle, timeout};
+use super::{OVERHEAD_BUDGET, Shown, file_of_cycle, timeout};
 use crate::plan::Planned;
 use crate::run::Session;
 
 /// A request for a profile of libtorch, and the form of its output.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct TorchRequest {
     /// The model and the threads.
     pub planned: Box<Planned>,
@@ -28,28 +27,18 @@ pub struct TorchRequest {
     /// The runs that are recorded.
     pub schedule: StepSchedule,
     /// The content of the output.
-    pub show: TorchShown,
-    /// File of the table as CSV.
-    pub csv: Option<PathBuf>,
-    /// File of the flame graph: a picture if it ends in `.svg`, else folded stacks.
-    pub flamegraph: Option<PathBuf>,
-    /// File of Kineto's trace, in Chrome's format.
-    pub trace: Option<PathBuf>,
+    pub shown: TorchShown,
 }
 
 /// The lines and columns of the output, and their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct TorchShown {
     /// Key to group calls by.
     pub group_by: GroupBy,
     /// The order of lines.
     pub sort_by: SortBy,
-    /// Lines that are shown; all if none.
-    pub top: Option<usize>,
-    /// Whether there are columns of memory.
-    pub memory: bool,
-    /// Whether there is a column of modules.
-    pub stack: bool,
+    /// The flags, except for their keys, which are TVM's.
+    pub flags: Shown,
 }
 
 impl TorchShown {
@@ -58,8 +47,8 @@ impl TorchShown {
         Detail {
             // Operations are counted by shapes.
             shapes: true,
-            memory: self.memory,
-            modules: self.stack || self.group_by == GroupBy::Layer,
+            memory: self.flags.memory,
+            modules: self.flags.stack || self.group_by == GroupBy::Layer,
         }
     }
 }
@@ -173,14 +162,14 @@ fn record(
     limit: Duration,
 ) -> anyhow::Result<Vec<Cycle>> {
     let schedule = request.schedule;
-    let detail = request.show.detail();
+    let detail = request.shown.detail();
     client.run(schedule.skip_first, limit)?;
     let mut step = u64::from(schedule.skip_first);
     let mut cycles = Vec::new();
     for place in 0..schedule.repeat as usize {
         client.run(schedule.wait, limit)?;
         step += u64::from(schedule.wait) + u64::from(schedule.warmup);
-        let trace = request.trace.as_ref().map(|path| {
+        let trace = request.shown.flags.trace.as_ref().map(|path| {
             let path = file_of_cycle(path, place, schedule.repeat as usize)?;
             anyhow::Ok(std::path::absolute(path)?)
         });
@@ -190,7 +179,7 @@ fn record(
             first_step: step,
             detail: Detail {
                 // A stack is made of modules.
-                modules: detail.modules || request.flamegraph.is_some(),
+                modules: detail.modules || request.shown.flags.flamegraph.is_some(),
                 ..detail
             },
             trace: trace.transpose()?,

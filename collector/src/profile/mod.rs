@@ -10,10 +10,11 @@ pub mod stacks;
 pub mod summary;
 pub mod trace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use clap::{Args, ValueHint};
 use opdata::contract::Calibration;
 use opengine::measure::counters::request::CounterRequest;
 use opengine::protocol::{CallCounts, ProfileSpec, Profiled, StepSchedule, WholeModelSpec};
@@ -36,33 +37,55 @@ const ONE_RUN: StepSchedule = StepSchedule {
 };
 
 /// A request for a profile, and the form of its output.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct ProfileRequest {
     /// The model, the target and the threads.
     pub planned: Box<Planned>,
     /// The runs that are recorded.
     pub schedule: StepSchedule,
     /// The content of the output.
-    pub show: Shown,
-    /// File of the table as CSV.
+    pub shown: Shown,
+}
+
+/// The content of the output: flags of `opcollect profile`.
+#[derive(Debug, Default, PartialEq, Args)]
+#[command(next_help_heading = "Table")]
+pub struct Shown {
+    /// How calls are grouped into lines
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub group_by: GroupBy,
+    /// Key to sort the lines by
+    #[arg(long = "sort", value_name = "WHAT", value_enum, default_value_t)]
+    pub sort_by: SortBy,
+    /// Show the first N lines only
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Show bytes allocated, freed and alive, and the peak
+    #[arg(long)]
+    pub memory: bool,
+    /// Show the modules that operators are called in as separate lines (--framework torch)
+    #[arg(long)]
+    pub stack: bool,
+    /// Write the table to this file too, all of its lines
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
-    /// File of the flame graph: a picture if it ends in `.svg`, else folded stacks.
+    /// Write a flame graph: a picture if FILE ends in .svg, else folded stacks
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub flamegraph: Option<PathBuf>,
-    /// File of the trace; Chrome's JSON if it ends in `.json`, else Perfetto's.
+    /// Write a trace: Chrome's JSON if FILE ends in .json, else Perfetto's
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
 }
 
-/// The lines of the output, and their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown {
-    /// Key to group calls by.
-    pub group_by: GroupBy,
-    /// The order of lines.
-    pub sort_by: SortBy,
-    /// Lines of operators and of the machine's own steps that are shown, together; all if none.
-    pub top: Option<usize>,
-    /// Whether there are columns of memory.
-    pub memory: bool,
+impl Shown {
+    /// The files to write, with their flags.
+    pub fn files(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("--csv", self.csv.as_deref()),
+            ("--trace", self.trace.as_deref()),
+            ("--flamegraph", self.flamegraph.as_deref()),
+        ]
+    }
 }
 
 /// A model that was profiled.

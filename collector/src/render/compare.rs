@@ -323,7 +323,7 @@ pub(super) fn ratio_line(change: &Change, label: String) -> RatioLine {
 mod tests {
     use super::*;
     use crate::compare::testing::{failed, row, write_run};
-    use crate::compare::{Machines, Options, compare};
+    use crate::compare::{Options, compare};
     use opdata::{Row, Status};
 
     /// A row that was compiled only, as with `--compile-only`.
@@ -351,7 +351,7 @@ mod tests {
         let b = write_run(&folder.path().join("b"), "b", &b, |_| ());
         let options = Options {
             threshold: 0.05,
-            machines: Machines::Alike,
+            allow_other_machine: false,
         };
         let mut found = compare(&[a], &[b], options).unwrap();
         (found.a.paths, found.b.paths) = (vec!["runs/a".into()], vec!["runs/b".into()]);

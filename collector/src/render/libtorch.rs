@@ -67,7 +67,7 @@ pub fn torch_text(profile: &TorchProfile, shown: &TorchShown, style: Style) -> S
 fn table_text(summary: &Summary, shown: &TorchShown, style: Style) -> String {
     let by_shape = matches!(shown.group_by, GroupBy::Shape | GroupBy::Call);
     let mut columns = COLUMNS.to_vec();
-    if shown.memory {
+    if shown.flags.memory {
         columns.extend(MEMORY_COLUMNS);
     }
     if summary.device_ns.is_some() {
@@ -76,14 +76,14 @@ fn table_text(summary: &Summary, shown: &TorchShown, style: Style) -> String {
     if by_shape {
         columns.push(SHAPES_COLUMN);
     }
-    if shown.stack {
+    if shown.flags.stack {
         columns.push(MODULE_COLUMN);
     }
     let mut table = Table::new(&columns);
-    let top = shown.top.unwrap_or(usize::MAX);
+    let top = shown.flags.top.unwrap_or(usize::MAX);
     for line in summary.lines.iter().take(top) {
         let mut cells = cells(line, summary);
-        if shown.memory {
+        if shown.flags.memory {
             let bytes = |value: f64| Cell::from(signed_bytes(value));
             cells.extend([line.own_bytes, line.total_bytes].map(bytes));
         }
@@ -92,7 +92,7 @@ fn table_text(summary: &Summary, shown: &TorchShown, style: Style) -> String {
         if by_shape {
             cells.push(text(&line.shapes));
         }
-        if shown.stack {
+        if shown.flags.stack {
             cells.push(text(&line.module));
         }
         table.row(cells);
@@ -187,7 +187,10 @@ pub fn torch_json(profile: &TorchProfile, shown: &TorchShown) -> Value {
 }
 
 fn cycle_json(summary: &Summary, shown: &TorchShown) -> Value {
-    let lines = summary.lines.iter().take(shown.top.unwrap_or(usize::MAX));
+    let lines = summary
+        .lines
+        .iter()
+        .take(shown.flags.top.unwrap_or(usize::MAX));
     json!({
         "first_step": summary.first_step,
         "runs": summary.runs,
@@ -210,8 +213,8 @@ fn line_json(line: &Line, summary: &Summary, shown: &TorchShown) -> Value {
         "count": line.count,
         "shapes": line.shapes,
         "module": line.module,
-        "self_bytes": shown.memory.then_some(line.own_bytes),
-        "total_bytes": shown.memory.then_some(line.total_bytes),
+        "self_bytes": shown.flags.memory.then_some(line.own_bytes),
+        "total_bytes": shown.flags.memory.then_some(line.total_bytes),
         "self_cuda_ns": summary.device_ns.map(|_| line.own_device_ns),
         "self_cuda_share": summary.device_share(line.own_device_ns),
         "flops": (line.flops > 0.0).then_some(line.flops),
@@ -228,7 +231,7 @@ pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
     let mut text = CSV_COLUMNS.to_owned();
     for line in &summary.lines {
         // A missing record is empty, not 0.
-        let bytes = |value: f64| match shown.memory {
+        let bytes = |value: f64| match shown.flags.memory {
             true => format!("{value:.0}"),
             false => String::new(),
         };
@@ -265,6 +268,7 @@ mod tests {
     use optorch::protocol::{Cycle, Event, What};
 
     use super::*;
+    use crate::profile::Shown;
 
     /// One run of a convolution, which calls another operator, and an activation.
     fn profile() -> TorchProfile {
@@ -305,17 +309,19 @@ mod tests {
         }
     }
 
-    const SHOWN: TorchShown = TorchShown {
-        group_by: GroupBy::Operator,
-        sort_by: SortBy::Own,
-        top: None,
-        memory: false,
-        stack: true,
-    };
+    fn with_modules() -> TorchShown {
+        TorchShown {
+            flags: Shown {
+                stack: true,
+                ..Shown::default()
+            },
+            ..TorchShown::default()
+        }
+    }
 
     #[test]
     fn the_table() {
-        insta::assert_snapshot!(torch_text(&profile(), &SHOWN, Style::PLAIN));
+        insta::assert_snapshot!(torch_text(&profile(), &with_modules(), Style::PLAIN));
     }
 
     /// The same, with a kernel that the convolution asked for on a GPU.
@@ -333,10 +339,7 @@ mod tests {
             correlation: 5,
             ..Event::default()
         });
-        let shown = TorchShown {
-            stack: false,
-            ..SHOWN
-        };
+        let shown = TorchShown::default();
         insta::assert_snapshot!(torch_text(&profile, &shown, Style::PLAIN));
         let json = torch_json(&profile, &shown);
         let lines = json["cycles"][0]["lines"].as_array().unwrap();
@@ -351,7 +354,7 @@ mod tests {
     #[test]
     fn csv_leaves_empty_what_was_not_recorded() {
         let table = summary(&profile().cycles[0], GroupBy::Shape, SortBy::Own);
-        let text = torch_csv(&table, &SHOWN);
+        let text = torch_csv(&table, &with_modules());
         let line = text.lines().nth(1).unwrap();
         assert!(
             line.starts_with("aten::mkldnn_convolution,87.5000,1400.000,"),
@@ -365,7 +368,7 @@ mod tests {
 
     #[test]
     fn json_has_shares_of_the_operators_time() {
-        let json = torch_json(&profile(), &SHOWN);
+        let json = torch_json(&profile(), &with_modules());
         assert_eq!(json["cycles"][0]["lines"][0]["self_share"], 0.875);
         assert_eq!(json["cycles"][0]["lines"][0]["self_bytes"], Value::Null);
         assert_eq!(json["explained"], 0.8);

@@ -1,6 +1,6 @@
 //! `opcollect list models|targets|ops`: models, operators and targets.
 
-use opengine::device::{self, Availability};
+use opengine::device;
 use opengine::measure::counters::{SourceKind, Survey};
 use opmodels::graph::{ArgumentRole, Graph, Operator};
 use opmodels::simple::{ParamDefault, SimpleOperator};
@@ -214,12 +214,12 @@ fn targets_table() -> Table {
 
 /// Every target that has a name.
 fn targets_json() -> Vec<Value> {
-    let here = device::ALL.iter().map(
-        |d| json!({ "name": d.name(), "title": d.title(), "availability": Availability::BuiltIn }),
-    );
+    let here = device::ALL
+        .iter()
+        .map(|d| json!({ "name": d.name(), "title": d.title(), "availability": "built_in" }));
     let planned = device::PLANNED.iter().map(|p| {
         json!({
-            "name": p.name, "title": p.title, "availability": Availability::NotBuiltIn,
+            "name": p.name, "title": p.title, "availability": "not_built_in",
             "lacks": p.lacks,
         })
     });

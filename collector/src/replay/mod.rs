@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use clap::{Args, ValueHint};
 use opdata::contract::interference::is_disturbed;
 use opdata::{CacheState, JsonText, Row, RunManifest};
 use opengine::device::Conditions;
@@ -36,16 +37,20 @@ const ATTEMPTS: usize = 3;
 /// Relative noise of a median that has too few samples for an interval.
 const WITHOUT_INTERVAL: f64 = 0.25;
 
-/// A request for a replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A request for a replay: the arguments of `opcollect replay`.
+#[derive(Debug, Clone, PartialEq, Args)]
 pub struct ReplayRequest {
-    /// The row's name.
+    /// The row, by the value in its column `row_id`
+    #[arg(value_name = "ROW-ID")]
     pub row: String,
-    /// The folder of its run, if it was given.
+    /// Folder of the run that has the row [default: the one of runs/ that the row's name begins with]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
-    /// The counters, as `--counters` takes them; `None` for those of the run.
-    pub counters: Option<Vec<String>>,
-    /// The Python that runs the importer; `None` for the project's own.
+    /// Counters, as for the main job [default: those of the run]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub counters: Vec<String>,
+    /// Python with TVM that imports models [default: the project's .venv]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub python: Option<PathBuf>,
 }
 
@@ -138,10 +143,10 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     let plan = Plan {
         threads: vec![threads],
         seed: row.seed.context("the row has no seed")?,
-        counters: request
-            .counters
-            .clone()
-            .unwrap_or(recorded.counters.clone()),
+        counters: match request.counters.is_empty() {
+            true => recorded.counters.clone(),
+            false => request.counters.clone(),
+        },
         ..recorded
     };
     let imported = import_of(&row, &plan, request.python.as_deref(), session)?;

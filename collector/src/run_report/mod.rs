@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::{Args, ValueHint};
 use opdata::contract::Environment;
 use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::lint::{self, Finding};
@@ -19,21 +20,24 @@ use opengine::stats::Samples;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::compare::{self, Comparison, Machines, Options};
+use crate::compare::{self, Comparison, Options};
 use crate::report::Latency;
 use curves::{Curve, Heat};
 
 /// Smaller changes are ignored.
 const THRESHOLD: f64 = 0.05;
 
-/// A request for a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A request for a report: the arguments of `opcollect report`.
+#[derive(Debug, PartialEq, Args)]
 pub struct ReportRequest {
-    /// The run's folder.
+    /// A run: its folder, its name, or `latest`
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
-    /// A later run, to say what changed.
+    /// A later run, to say what changed
+    #[arg(value_name = "RUN2", value_hint = ValueHint::DirPath)]
     pub later: Option<PathBuf>,
-    /// Folder of the files. `None` for the folder of the run, or of the later one of two.
+    /// Directory of report.html and report.md [default: that of the run, the later one of two]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 }
 
@@ -161,7 +165,7 @@ pub fn read(request: &ReportRequest) -> anyhow::Result<RunReportData> {
         Some(later) => {
             let options = Options {
                 threshold: THRESHOLD,
-                machines: Machines::Any,
+                allow_other_machine: true,
             };
             let sides = [vec![request.run.clone()], vec![later.clone()]];
             Some(compare::compare(&sides[0], &sides[1], options)?)

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum, ValueHint};
 use opdata::contract::CallRef;
 use opdata::contract::pairs::read_all_pairs;
 use opengine::protocol::{GroupMember, GroupSpec, GroupTimes};
@@ -17,9 +18,10 @@ use opreport::{Misuse, units};
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::groups::{Mode, check_splits, places, units as units_of, words};
+use super::groups::{Mode, check_splits, places, split, units as units_of, words};
 use super::{Loaded, others};
 use crate::plan::Planned;
+use crate::plan::parse::duration_ns;
 use crate::propose::Grid;
 use crate::report::Ratio;
 use crate::run::Session;
@@ -30,37 +32,58 @@ const COMBINED: usize = 6;
 const ATTEMPTS: usize = 200;
 
 /// The objective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Objective {
-    /// The highest throughput: the sum over the operators of the time alone on all threads, divided by the time at the same
-    /// time.
+    /// The highest throughput.
+    // The sum over the operators of the time alone on all threads, divided by the time at the same time.
     Throughput,
-    /// The longest of the operators' times.
+    /// The lowest latency of the slowest operator.
     Latency,
 }
 
 /// Operators to tune together.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct CotuneRequest {
     /// The first model, the target and the seed.
     pub planned: Box<Planned>,
     /// Further models of the same source.
     pub others: Vec<String>,
-    /// The operators, by name, function or workload; one for each part of a split.
+    /// The operators, and how they are tuned.
+    pub how: CotuneOptions,
+}
+
+/// The operators that are tuned together, and how: flags of `opcollect cotune`.
+#[derive(Debug, PartialEq, Args)]
+#[command(next_help_heading = "Tuning together")]
+pub struct CotuneOptions {
+    /// Operators that run at the same time: their names, functions or workloads; one for each part of a split
+    #[arg(
+        long = "ops",
+        value_name = "OPERATOR,…",
+        value_delimiter = ',',
+        required = true
+    )]
     pub operators: Vec<String>,
-    /// Threads of each operator.
+    /// Threads of each operator, as in 1+1; of several splits, the best is chosen
+    #[arg(long = "split", value_name = "N+N,…", value_delimiter = ',', default_value = "1+1", value_parser = split)]
     pub splits: Vec<Vec<u32>>,
-    /// Schedules drawn of each operator.
-    pub trials: usize,
-    /// Combinations that are measured.
-    pub finalists: usize,
-    /// The objective.
+    /// Objective: the highest throughput, or the lowest latency of the slowest operator
+    #[arg(long, value_name = "OBJECTIVE", default_value = "throughput")]
     pub objective: Objective,
-    /// Folders of pairs, from which slowdowns are predicted.
+    /// Schedules drawn of each operator
+    #[arg(long = "trials", value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=3000), id = "cotune-trials")]
+    pub trials: u64,
+    /// Combinations that are measured at the same time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub finalists: u64,
+    /// Operators measured at the same time (a folder of `pairs`), from which slowdowns are predicted (repeatable)
+    #[arg(long, value_name = "DIR", action = clap::ArgAction::Append, value_hint = ValueHint::DirPath)]
     pub pairs: Vec<PathBuf>,
-    /// Rounds of the last comparison.
+    /// Rounds of the last comparison, in turn
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Time of each measurement in a round, nanoseconds.
+    /// Time of each measurement in a round, e.g. 5ms
+    #[arg(long = "span", value_name = "TIME", default_value = "5ms", value_parser = duration_ns)]
     pub span_ns: u64,
 }
 
@@ -124,29 +147,29 @@ struct Joint {
 /// # Errors
 /// Fails if an operator does not exist, a split does not fit, or the worker is lost.
 pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Result<CotuneReport> {
-    for split in &request.splits {
-        if split.len() != request.operators.len() {
+    for split in &request.how.splits {
+        if split.len() != request.how.operators.len() {
             return Err(Misuse(format!(
                 "--split {} is of {} operators, and --ops names {}; name as many",
                 words(split),
                 split.len(),
-                request.operators.len()
+                request.how.operators.len()
             ))
             .into());
         }
     }
     check_splits(
-        &request.splits,
+        &request.how.splits,
         &[Mode::Partitioned],
         session.environment().state.cores_usable,
     )?;
-    let slowdowns = Slowdowns::of_pairs(&read_all_pairs(&request.pairs)?)?;
+    let slowdowns = Slowdowns::of_pairs(&read_all_pairs(&request.how.pairs)?)?;
     let plan = &request.planned.plan;
     let further = others(&request.planned, &request.others);
     let python = request.planned.python.as_deref();
     let loaded = Loaded::load(plan, &further, python, session)?;
     let models = loaded.models.clone();
-    let members = request.operators.iter().map(|name| {
+    let members = request.how.operators.iter().map(|name| {
         let found = units_of(&models, &loaded, std::slice::from_ref(name))?;
         let unit = found.first().context("an operator")?;
         Ok(Member {
@@ -172,9 +195,9 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
         .clone();
     // The unit of each operator's work.
     let work: Vec<f64> = apart.members.iter().map(|own| own.alone_ns).collect();
-    let merit = |ns: &[f64]| merit(request.objective, &work, ns);
+    let merit = |ns: &[f64]| merit(request.how.objective, &work, ns);
     joints.sort_by(|a, b| merit(&b.predicted_ns).total_cmp(&merit(&a.predicted_ns)));
-    joints.truncate(request.finalists);
+    joints.truncate(request.how.finalists as usize);
     // The operators' own best schedules compete too, so the choice is measured to be no worse than they are.
     joints.push(apart.clone());
     let mut best: Option<(f64, &Joint)> = None;
@@ -182,7 +205,7 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
     for joint in &joints {
         let ns = bench.together_ns(joint, 3)?;
         let times: Vec<String> = ns.iter().map(|ns| units::time(*ns)).collect();
-        let split = words(&request.splits[joint.split]);
+        let split = words(&request.how.splits[joint.split]);
         session.progress.point(&split, &times.join(" and "));
         if best.is_none_or(|(known, _)| merit(&ns) > known) {
             best = Some((merit(&ns), joint));
@@ -194,7 +217,7 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
         .progress
         .working("each operator's own best and the best combination in turn");
     let mut rounds: Vec<[Vec<f64>; 2]> = Vec::new();
-    for _ in 0..request.rounds {
+    for _ in 0..request.how.rounds {
         rounds.push([bench.together_ns(&apart, 1)?, bench.together_ns(chosen, 1)?]);
     }
     let ratio = |round: &[Vec<f64>; 2]| merit(&round[1]) / merit(&round[0]);
@@ -203,7 +226,7 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
         let median =
             |place: usize| opdata::stats::median(rounds.iter().map(|round| round[side][place]));
         Combination {
-            split: words(&request.splits[joint.split]),
+            split: words(&request.how.splits[joint.split]),
             schedules: joint
                 .members
                 .iter()
@@ -219,7 +242,7 @@ pub fn cotune(request: &CotuneRequest, session: &mut Session<'_>) -> anyhow::Res
             .iter()
             .map(|m| m.operator.name.clone())
             .collect(),
-        objective: request.objective,
+        objective: request.how.objective,
         timed: bench.timed,
         failed: bench.failed,
         measured: joints.len(),
@@ -252,7 +275,7 @@ impl Bench<'_> {
             drawn.push(self.schedules(place, &mut random)?);
         }
         let mut joints = Vec::new();
-        for split in 0..self.request.splits.len() {
+        for split in 0..self.request.how.splits.len() {
             let mut chosen: Vec<Vec<Timed>> = vec![Vec::new()];
             for (place, schedules) in drawn.iter().enumerate() {
                 let own = self.fastest(split, place, schedules, session)?;
@@ -282,12 +305,12 @@ impl Bench<'_> {
         let space = self.loaded.space(plan, call.0, &operator.symbol)?;
         let grid = Grid::new(plan.target.device, space);
         let mut schedules = vec![None];
-        for _ in 0..ATTEMPTS * self.request.trials {
+        for _ in 0..ATTEMPTS * self.request.how.trials as usize {
             let spec = grid.spec(&grid.random(random));
             if spec.is_some() && !schedules.contains(&spec) {
                 schedules.push(spec);
             }
-            if schedules.len() > self.request.trials {
+            if schedules.len() > self.request.how.trials as usize {
                 break;
             }
         }
@@ -302,7 +325,7 @@ impl Bench<'_> {
         schedules: &[Option<ScheduleSpec>],
         session: &mut Session<'_>,
     ) -> anyhow::Result<Vec<Timed>> {
-        let threads = &self.request.splits[split];
+        let threads = &self.request.how.splits[split];
         let processors = places(threads, Mode::Partitioned, &self.processors);
         let name = &self.members[place].operator.name;
         let label = format!(
@@ -357,14 +380,14 @@ impl Bench<'_> {
         let group = GroupSpec {
             members,
             rounds,
-            span_ns: self.request.span_ns,
+            span_ns: self.request.how.span_ns,
         };
         self.loaded.time(&self.request.planned.plan, group)
     }
 
     /// The times of a combination's operators while all run.
     fn together_ns(&mut self, joint: &Joint, rounds: u32) -> anyhow::Result<Vec<f64>> {
-        let threads = &self.request.splits[joint.split];
+        let threads = &self.request.how.splits[joint.split];
         let processors = places(threads, Mode::Partitioned, &self.processors);
         let own = joint.members.iter().zip(&processors).enumerate();
         let members = own.map(|(place, (timed, own))| self.member(place, own, &timed.schedule));
@@ -378,7 +401,7 @@ impl Bench<'_> {
 
     /// Times alone with the slowdowns that the operators cause each other.
     fn predicted(&self, split: usize, members: &[Timed], slowdowns: &Slowdowns) -> Vec<f64> {
-        let threads = &self.request.splits[split];
+        let threads = &self.request.how.splits[split];
         let neighbours: Vec<Neighbour> = (self.members.iter().zip(members).zip(threads))
             .map(|((member, timed), threads)| {
                 Neighbour::new(member.operator, *threads, timed.alone_ns)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::{Args, ValueEnum, ValueHint};
 use opdata::contract::{CallRef, Executor, Expected, GraphSchedule, Lane, ScheduledModel, Stage};
 use opengine::protocol::{CompareWays, SideBySideDone, SideBySideOrder, Way};
 use opreport::Misuse;
@@ -17,20 +18,49 @@ use crate::report::Ratio;
 use crate::run::Session;
 
 /// Models to run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct RunGraphRequest {
     /// The first model, the target and the threads.
     pub planned: Box<Planned>,
     /// Further models of the same source.
     pub others: Vec<String>,
-    /// File of the schedule.
+    /// How they are run.
+    pub how: GraphOptions,
+}
+
+/// How models are run: flags of `opcollect run-graph`.
+#[derive(Debug, PartialEq, Args)]
+#[command(next_help_heading = "Schedule")]
+pub struct GraphOptions {
+    /// The schedule that `oppredict schedule` wrote for the models
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub schedule: Option<PathBuf>,
-    /// The executor, if there is no schedule.
-    pub executor: Executor,
-    /// Rounds; each runs every way.
+    /// Without a schedule: one call after another, or each model on threads of its own
+    #[arg(
+        long = "executor",
+        value_name = "EXECUTOR",
+        default_value = "sequential",
+        conflicts_with = "schedule",
+        id = "graph-executor"
+    )]
+    pub executor: ExecutorName,
+    /// Rounds; each runs every way in turn
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// File for the result as JSON.
+    /// Write the result to this file too, as JSON
+    #[arg(long = "out", value_name = "FILE.json", value_hint = ValueHint::FilePath, id = "graph-out")]
     pub out: Option<PathBuf>,
+}
+
+/// The names of executors on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExecutorName {
+    /// One call after another.
+    Sequential,
+    /// Stages whose lanes run at the same time.
+    Staged,
+    /// Each model on threads of its own.
+    Partitioned,
 }
 
 /// The result of the runs.
@@ -75,7 +105,7 @@ pub fn run_graph(
 ) -> anyhow::Result<GraphReport> {
     let plan = &request.planned.plan;
     let cores = plan.threads.iter().copied().max().unwrap_or(1);
-    let given = match &request.schedule {
+    let given = match &request.how.schedule {
         Some(path) => Some((path, GraphSchedule::load(path)?)),
         None => None,
     };
@@ -112,12 +142,12 @@ pub fn run_graph(
             ways.push((schedule.executor, schedule.stages));
         }
         Some(_) => {}
-        None => match request.executor {
-            Executor::Sequential => {}
-            Executor::Partitioned => {
+        None => match request.how.executor {
+            ExecutorName::Sequential => {}
+            ExecutorName::Partitioned => {
                 ways.push((Executor::Partitioned, partitioned(&calls, threads)?))
             }
-            Executor::Staged => {
+            ExecutorName::Staged => {
                 return Err(Misuse(
                     "--executor staged needs a schedule: oppredict schedule --out schedule.json, then --schedule schedule.json".to_owned(),
                 )
@@ -137,13 +167,13 @@ pub fn run_graph(
     let order = SideBySideOrder::Compare(CompareWays {
         ways: all,
         threads,
-        rounds: request.rounds,
+        rounds: request.how.rounds,
         budget_ns: SPAN.as_nanos() as u64,
     });
     let limit = plan
         .worker
         .measure_timeout_ns
-        .saturating_mul(u64::from(request.rounds) + 1);
+        .saturating_mul(u64::from(request.how.rounds) + 1);
     let compared = match loaded.order(order, Duration::from_nanos(limit))? {
         SideBySideDone::Compared(compared) => compared,
         other => return Err(unexpected(&other)),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
+use clap::ValueEnum;
 use opmodels::graph::Operator;
 use opreport::Misuse;
 use serde::{Deserialize, Serialize};
@@ -10,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::Loaded;
 
 /// How the operators of a group share processors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Each operator has processors of its own.
+    /// Each operator on processors of its own.
     Partitioned,
-    /// All operators are on the same processors, and the system divides their time.
+    /// All on the same processors.
+    // The system divides their time.
     TimeSliced,
 }
 
@@ -46,6 +48,15 @@ pub(super) struct Group {
     pub mode: Mode,
     /// The processors of each operator.
     pub processors: Vec<Vec<usize>>,
+}
+
+/// Reads a split: the threads of each operator of a group, as in `1+1`.
+pub fn split(text: &str) -> Result<Vec<u32>, String> {
+    let parts: Result<Vec<u32>, _> = text.split('+').map(|part| part.trim().parse()).collect();
+    match parts {
+        Ok(parts) if (2..=8).contains(&parts.len()) && !parts.contains(&0) => Ok(parts),
+        _ => Err("give the threads of 2 to 8 operators, as in 1+1".to_owned()),
+    }
 }
 
 /// Refuses splits that need more processors than there are.

@@ -141,16 +141,6 @@ impl<'de> Deserialize<'de> for DeviceRef {
     }
 }
 
-/// Whether this build can compile for a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Availability {
-    /// This build can compile for the target.
-    BuiltIn,
-    /// This build cannot compile for the target.
-    NotBuiltIn,
-}
-
 /// Whether points may be measured side by side on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {

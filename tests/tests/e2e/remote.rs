@@ -36,11 +36,9 @@ fn tracker(port: u16) -> Group {
     ]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let process = Group::start(command);
-    let start = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(start.elapsed() < PATIENCE, "the tracker does not start");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the tracker starts", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
     process
 }
 
@@ -124,12 +122,15 @@ fn servers(bench: &Bench, tracker: u16, key: &str) -> usize {
 }
 
 fn wait_for_servers(bench: &Bench, tracker: u16, key: &str, count: usize) {
+    wait_until(&format!("{count} servers of {key} register"), || {
+        servers(bench, tracker, key) >= count
+    });
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
-    while servers(bench, tracker, key) < count {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "{count} servers of {key} do not register"
-        );
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "this never happens: {what}");
         std::thread::sleep(Duration::from_millis(200));
     }
 }
@@ -180,13 +181,13 @@ fn stock_servers_and_ours_measure_a_model_at_once_and_a_stock_client_is_served()
     let tracker = ["--tracker", &tracker_address, "--key", "own"];
     let mut alone = Own::start(&bench, &tracker);
     wait_for_servers(&bench, port, "own", 1);
-    let listed = bench.run(&["list", "devices", "--host", "127.0.0.1", "--port", &at]);
-    let line = listed
-        .done()
-        .lines()
-        .find(|line| line.starts_with("own "))
-        .unwrap();
-    assert!(line.contains(std::env::consts::ARCH), "{line}");
+    // A listing asks a free server, which is busy for a moment then: the next listing may find none free.
+    wait_until("the table has the machine of the free server", || {
+        let listed = bench.run(&["list", "devices", "--host", "127.0.0.1", "--port", &at]);
+        let mut lines = listed.done().lines();
+        let line = lines.find(|line| line.starts_with("own ")).unwrap();
+        line.contains(std::env::consts::ARCH)
+    });
     let doctor = bench.run(&[
         "doctor",
         "--host",

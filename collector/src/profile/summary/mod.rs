@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use clap::ValueEnum;
 use opdata::roofline::{Standing, Work};
 use opengine::protocol::{ProfiledArgument, ProfiledCall, ProfiledCycle};
 use opengine::stats::{MIN_FOR_INTERVAL, median_interval_ranks};
@@ -17,42 +18,45 @@ use tvm_bridge::DType;
 use super::ProfiledModel;
 
 /// Keys to group calls by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum GroupBy {
-    /// Nothing: every call has a line.
+    /// Nothing: call by call
     Call,
-    /// The function that is called.
+    /// The function
+    #[default]
     Operator,
-    /// The operator's kind.
+    /// The operator's computation
     Kind,
-    /// The operator's name and the shape of its first argument.
+    /// The operator and the shape of its input
     Shape,
-    /// The layer of the source model.
+    /// The layer of the source model
     Layer,
 }
 
 /// Keys to sort lines by; numbers from the largest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum SortBy {
-    /// Own time.
+    /// Own time
+    #[default]
+    #[value(name = "self")]
     Own,
-    /// Own time and that of the calls inside.
+    /// Time with the calls inside
     Total,
-    /// Name.
+    /// Name
     Name,
-    /// Number of calls.
+    /// Calls
     Count,
-    /// Own time of one call.
+    /// Own time of one call
     Mean,
-    /// Bytes allocated.
+    /// Bytes allocated
     Allocated,
-    /// Bytes freed.
+    /// Bytes freed
     Freed,
-    /// Maximum bytes of live tensors.
+    /// Bytes alive
     Live,
-    /// Floating-point operations.
+    /// Floating-point operations
     Flops,
-    /// The order in which the first calls are made.
+    /// Order of the program
     Program,
 }
 

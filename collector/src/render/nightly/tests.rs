@@ -8,7 +8,7 @@ use opreport::Style;
 
 use super::*;
 use crate::compare::testing::{failed, row, write_run};
-use crate::compare::{Machines, Options, compare};
+use crate::compare::{Options, compare};
 use crate::nightly::digest::{Digest, Tally};
 use crate::nightly::history::{Retention, SparedNight};
 use crate::nightly::report::{JobOutcome, JobReport, NightlyReport, NightlyState, NotCompared};
@@ -34,7 +34,7 @@ fn report() -> NightlyReport {
     let b = write_run(&folder.path().join("b"), "tonight", &b, |_| ());
     let options = Options {
         threshold: 0.05,
-        machines: Machines::Alike,
+        allow_other_machine: false,
     };
     let comparison = compare(&[a], std::slice::from_ref(&b), options).unwrap();
     let plan = plan();

@@ -114,17 +114,10 @@ pub(in crate::render) fn standing_json(standing: &Standing) -> Value {
 mod tests {
     use super::*;
     use crate::profile::summary::testing::model;
-    use crate::profile::summary::{GroupBy, SortBy};
 
     #[test]
     fn json_says_what_is_explained_and_what_watching_costs() {
-        let shown = Shown {
-            group_by: GroupBy::Operator,
-            sort_by: SortBy::Own,
-            top: None,
-            memory: false,
-        };
-        let json = profile_json(&model(), &shown);
+        let json = profile_json(&model(), &Shown::default());
         assert_eq!(json["explained"], 0.9);
         assert_eq!(json["cycles"][0]["lines"][0]["layer"], "layer1.conv1");
         assert_eq!(

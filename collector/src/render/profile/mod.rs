@@ -310,26 +310,21 @@ fn class(class: Class) -> &'static str {
 mod tests {
     use super::*;
     use crate::profile::summary::testing::model;
-    use crate::profile::summary::{GroupBy, SortBy};
-
-    const SHOWN: Shown = Shown {
-        group_by: GroupBy::Operator,
-        sort_by: SortBy::Own,
-        top: None,
-        memory: true,
-    };
 
     #[test]
     fn the_table() {
-        insta::assert_snapshot!(profile_text(&model(), &SHOWN, Style::PLAIN));
+        let shown = Shown {
+            memory: true,
+            ..Shown::default()
+        };
+        insta::assert_snapshot!(profile_text(&model(), &shown, Style::PLAIN));
     }
 
     #[test]
     fn the_rest_of_a_short_table_is_a_line() {
         let shown = Shown {
             top: Some(1),
-            memory: false,
-            ..SHOWN
+            ..Shown::default()
         };
         let text = profile_text(&model(), &shown, Style::PLAIN);
         assert!(text.contains("(1 more)"), "{text}");
