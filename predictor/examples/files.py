@@ -9,6 +9,7 @@
 The functions are made to be imported or copied. Only the standard library is needed, and `xgboost` for the trees.
 """
 
+import base64
 import csv
 import json
 import struct
@@ -66,21 +67,19 @@ def read_answers(queries, answers):
 
 
 def read_model(path):
-    """The header of a `.opm` file, and each of its models: what it is, and its trees as XGBoost's bytes.
+    """The content of a `.opm` file, and each of its models: what it is, and its trees as XGBoost's bytes.
 
-    The members of the ensemble come first, then the surrogate that explains it. What an adapted model learned of its new machine stands behind them and is not read here.
+    The members of the ensemble come first, then the surrogate that explains it. What an adapted model learned of its new machine is not read here.
     """
     data = Path(path).read_bytes()
-    magic, form, length = struct.unpack_from("<8sIQ", data)
-    if magic != b"OPBENCHM" or form != 9:
+    magic, form = struct.unpack_from("<8sI", data)
+    if magic != b"OPBENCHM" or form != 10:
         raise ValueError(f"{path} is no model of oppredict that this script can read")
-    start = struct.calcsize("<8sIQ")
-    header = json.loads(data[start : start + length])
-    models, at = [], start + length
-    for model in [*header["ensemble"]["members"], header["fast"]]:
-        models.append((model["spec"], data[at : at + model["bytes"]]))
-        at += model["bytes"]
-    return header, models
+    # A checksum of 32 bytes comes last.
+    content = json.loads(data[12:-32])
+    model = content["model"]
+    members = [*model["ensemble"]["members"], model["surrogate"]]
+    return content, [(member["spec"], base64.b64decode(member["trees"])) for member in members]
 
 
 def ask(url, query):
@@ -111,8 +110,8 @@ def main(what, *arguments):
     elif what == "trees":
         import xgboost
 
-        header, models = read_model(arguments[0])
-        print(f"{len(header['features'])} features, {header['facts']['samples']} samples")
+        content, models = read_model(arguments[0])
+        print(f"{len(content['features'])} features, {content['model']['facts']['samples']} samples")
         for spec, data in models:
             booster = xgboost.Booster(model_file=bytearray(data))
             print(f"{booster.num_boosted_rounds()} trees over {booster.num_features()} features correct the estimate `{spec['base']}`")

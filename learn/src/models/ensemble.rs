@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::choice::Familiarity;
 use super::member::{Member, MemberSpec};
@@ -14,9 +15,10 @@ use crate::error::Result;
 use crate::features::{Point, Scope};
 
 /// A trained ensemble.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Ensemble {
     /// Its members.
+    #[serde(deserialize_with = "super::member::all")]
     pub members: Vec<Member>,
     /// The workloads that it was trained on ([`Point::workload`]), ascending.
     pub workloads: Vec<u64>,

@@ -1,7 +1,10 @@
 //! One member of the ensemble: the estimate it corrects, the features it may see, what it minimises, its trees.
 
+use std::borrow::Cow;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 
 use super::choice::Familiarity;
 use super::part::learned;
@@ -211,6 +214,60 @@ pub struct Member {
     booster: Booster,
 }
 
+/// A member in a file.
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    spec: MemberSpec,
+    rates: Option<Rates>,
+    /// UBJSON of XGBoost, in base64.
+    #[serde(borrow)]
+    trees: Cow<'a, str>,
+}
+
+impl Stored<'_> {
+    fn member(self) -> std::result::Result<Member, String> {
+        let trees = BASE64_STANDARD.decode(&*self.trees);
+        let booster = Booster::from_bytes(&trees.map_err(|e| e.to_string())?);
+        Ok(Member {
+            columns: self.spec.columns(),
+            rates: self.rates,
+            booster: booster.map_err(|e| e.to_string())?,
+            spec: self.spec,
+        })
+    }
+}
+
+impl Serialize for Member {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let trees = self.booster.to_bytes().map_err(S::Error::custom)?;
+        let stored = Stored {
+            spec: self.spec.clone(),
+            rates: self.rates,
+            trees: BASE64_STANDARD.encode(trees).into(),
+        };
+        stored.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Member {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Stored::deserialize(deserializer)?
+            .member()
+            .map_err(D::Error::custom)
+    }
+}
+
+/// Members in a file: their trees are read in parallel.
+pub(super) fn all<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Vec<Member>, D::Error> {
+    let stored = Vec::<Stored<'de>>::deserialize(deserializer)?;
+    let members = stored.into_par_iter().map(Stored::member);
+    members
+        .collect::<std::result::Result<_, _>>()
+        .map_err(D::Error::custom)
+}
+
 impl MemberSpec {
     /// Whether it is the same but for the seed and the queries.
     pub fn is_like(&self, other: &Self) -> bool {
@@ -340,30 +397,9 @@ impl Member {
         })
     }
 
-    /// A member from its trained trees.
-    ///
-    /// # Errors
-    /// Fails if the bytes are not trees.
-    pub fn from_bytes(spec: MemberSpec, rates: Option<Rates>, bytes: &[u8]) -> Result<Self> {
-        Ok(Self {
-            columns: spec.columns(),
-            rates,
-            booster: Booster::from_bytes(bytes)?,
-            spec,
-        })
-    }
-
     /// The estimate that its trees correct, log2.
     pub fn estimate(&self, point: &Point) -> f64 {
         estimate(self.spec.base, self.rates.as_ref(), point)
-    }
-
-    /// The trained trees.
-    ///
-    /// # Errors
-    /// Fails if XGBoost's library fails.
-    pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        self.booster.to_bytes()
     }
 
     /// Mean absolute SHAP value of every feature over some points; 0 for features that the member does not use.

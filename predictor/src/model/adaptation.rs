@@ -38,7 +38,7 @@ pub const SIMPLE: usize = 3;
 pub type Shares = [f64; WAYS];
 
 /// Trees of the new machine's measurements.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Fresh {
     /// Model of the residuals of the corrected old model, log2.
     pub rest: Vec<Member>,
@@ -81,7 +81,7 @@ impl Old {
 }
 
 /// Parameters that carry a model over to a new machine.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Adaptation {
     /// The machines that the old model was trained on. Empty if nothing tells them apart; the old model is then asked
     /// without a machine.

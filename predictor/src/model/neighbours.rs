@@ -13,9 +13,9 @@ const MOST: usize = 3000;
 pub struct Neighbours {
     columns: Vec<usize>,
     scales: Vec<f32>,
-    /// Values of `columns`, one sample after the other; missing is NaN, which JSON has not.
-    #[serde(skip)]
-    pub(super) values: Vec<f32>,
+    /// Values of `columns`, one sample after the other; missing is NaN.
+    #[serde(with = "floats")]
+    values: Vec<f32>,
     samples: Vec<Measured>,
 }
 
@@ -40,6 +40,25 @@ pub struct Neighbour {
     pub measured: Measured,
     /// Root mean square of the differences of features, in standard deviations; 0 for the same point.
     pub distance: f32,
+}
+
+/// Values in a file: base64 of their bytes, little-endian. JSON has no NaN.
+mod floats {
+    use base64::prelude::{BASE64_STANDARD, Engine as _};
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(values: &[f32], serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        serializer.serialize_str(&BASE64_STANDARD.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f32>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = BASE64_STANDARD.decode(text).map_err(D::Error::custom)?;
+        let (values, _) = bytes.as_chunks();
+        Ok(values.iter().map(|v| f32::from_le_bytes(*v)).collect())
+    }
 }
 
 impl Neighbours {
@@ -83,9 +102,9 @@ impl Neighbours {
         neighbours
     }
 
-    /// Number of values that the kept samples must have.
-    pub(super) fn expected_values(&self) -> usize {
-        self.columns.len() * self.samples.len()
+    /// Whether all samples have all values.
+    pub(super) fn is_whole(&self) -> bool {
+        self.values.len() == self.columns.len() * self.samples.len()
     }
 
     fn place(&self, point: &Point) -> Vec<f32> {

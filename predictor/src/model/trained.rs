@@ -172,7 +172,7 @@ impl Facts {
 }
 
 /// A trained model.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Trained {
     /// The trees.
     pub ensemble: Ensemble,
