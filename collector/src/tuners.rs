@@ -2,8 +2,10 @@
 
 use std::sync::LazyLock;
 
+use serde::Serialize;
+
 /// A tuner by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TunerName {
     /// Its name in `--tuner`.
     pub name: &'static str,
@@ -12,6 +14,7 @@ pub struct TunerName {
     /// A description in a few words.
     pub about: &'static str,
     /// Whether it learns with XGBoost's library.
+    #[serde(skip)]
     pub learns: bool,
 }
 

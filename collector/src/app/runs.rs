@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use opengine::interrupt::Interrupt;
 use opreport::progress::for_stderr;
 use opreport::{Exit, View};
+use serde_json::json;
 
 use super::{AppError, run_folder, show, until_interrupted};
 use crate::compare::{CompareRequest, Verdict, compare, rank};
@@ -15,10 +16,9 @@ use crate::nightly::{self, NightlyError, NightlyPlan, NightlyRequest};
 use crate::plan::Planned;
 use crate::preview;
 use crate::render::{
-    candidates_json, candidates_text, compare_json, compare_markdown, compare_text, merge_json,
-    merge_text, nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text,
-    nightly_summary, ranking_json, ranking_markdown, ranking_text, report_html, report_json,
-    report_markdown,
+    candidates_text, compare_json, compare_markdown, compare_text, merge_json, merge_text,
+    nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text, nightly_summary,
+    ranking_json, ranking_markdown, ranking_text, report_html, report_json, report_markdown,
 };
 use crate::run_report::{self, ReportRequest};
 
@@ -89,11 +89,7 @@ pub(super) fn list_candidates(
     let (listed, _) = until_interrupted(view, |session| {
         preview::list_candidates(planned, folder, session)
     })?;
-    show(
-        view,
-        |_| candidates_text(&listed),
-        || candidates_json(&listed),
-    )
+    show(view, |_| candidates_text(&listed), || json!(listed))
 }
 
 /// Reports on a run: two files, and on standard output their paths and a summary.

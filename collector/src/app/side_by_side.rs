@@ -2,12 +2,13 @@
 
 use opreport::output::show;
 use opreport::{Exit, View};
+use serde_json::json;
 
 use super::{AppError, End, require_free, until_interrupted, with_session};
 use crate::cli::side_by_side::PairsRequest;
 use crate::render::{
     cotune_json, cotune_text, graph_json, graph_text, pair_replay_json, pair_replay_text,
-    pairs_json, pairs_text,
+    pairs_text,
 };
 use crate::run::Session;
 use crate::side_by_side::cotune::{CotuneRequest, cotune};
@@ -39,11 +40,7 @@ pub(super) fn pairs(request: &PairsRequest, view: View) -> Result<Exit, AppError
     };
     let (report, end) =
         until_interrupted(view, |session| measure(&plan, python.as_deref(), session))?;
-    show(
-        view,
-        |style| pairs_text(&report, style),
-        || pairs_json(&report),
-    )?;
+    show(view, |style| pairs_text(&report, style), || json!(report))?;
     Ok(match end {
         End::Asked => Exit::Interrupted,
         End::Own if report.has_failures() => Exit::PointsFailed,

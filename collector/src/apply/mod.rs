@@ -20,6 +20,7 @@ use opengine::runner::Runner;
 use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Graph, Imported};
+use serde::Serialize;
 use tvm_bridge::database::workload_hash;
 
 use crate::operator_ir;
@@ -62,7 +63,7 @@ pub struct Made {
 }
 
 /// An operator with its schedule from the store.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Applied {
     /// Readable name.
     pub name: String,
@@ -71,10 +72,12 @@ pub struct Applied {
     /// Calls in one run of the model.
     pub count: u64,
     /// Floating-point operations of all calls.
+    #[serde(skip)]
     pub flops: u64,
     /// Median time of one call inside the model, nanoseconds.
     pub in_model_ns: Option<f64>,
     /// The schedule of the store. `None` if it has none.
+    #[serde(rename = "schedule")]
     pub entry: Option<Entry>,
     /// Whether the schedule is that of another workload.
     pub is_nearest: bool,

@@ -5,6 +5,7 @@
 
 use opdata::contract::costs::{AROUND_POINT_NS, BUILD_NS};
 use opmodels::graph::Operator;
+use serde::Serialize;
 
 use crate::plan::{Plan, Planned};
 use crate::propose::Drawing;
@@ -32,7 +33,7 @@ pub struct PlanEstimate {
 }
 
 /// An operator of a plan.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OperatorEstimate {
     /// Its name.
     pub name: String,

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use opdata::{RunState, RunWriter, Status};
 use opengine::runner::Failure;
+use serde::Serialize;
 
 use crate::plan::{Plan, Planned};
 use crate::run::{PointFacts, Preparation, RunFacts, Session, manifest};
 
 /// The files written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// Their folder.
     pub folder: PathBuf,

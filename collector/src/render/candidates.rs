@@ -1,7 +1,6 @@
 //! `plan --candidates`: the number of points written, and where.
 
 use opreport::units;
-use serde_json::{Value, json};
 
 use crate::preview::Listed;
 
@@ -13,13 +12,4 @@ pub fn candidates_text(listed: &Listed) -> String {
         units::plural(listed.points, "point"),
         units::plural(listed.operators, "operator"),
     )
-}
-
-/// The listed candidates as JSON.
-pub fn candidates_json(listed: &Listed) -> Value {
-    json!({
-        "folder": listed.folder,
-        "points": listed.points,
-        "operators": listed.operators,
-    })
 }

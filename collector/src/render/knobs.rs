@@ -6,7 +6,7 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use crate::preview::OperatorKnobs;
-use crate::tuners::{TUNERS, TunerName};
+use crate::tuners::TUNERS;
 
 /// The tuners as a table.
 pub(super) fn tuners_table() -> Table {
@@ -23,13 +23,6 @@ pub(super) fn tuners_table() -> Table {
         ]);
     }
     table
-}
-
-/// The tuners for scripts.
-pub(super) fn tuners_json() -> Vec<Value> {
-    let tuner =
-        |kind: &TunerName| json!({"name": kind.name, "aliases": kind.aliases, "about": kind.about});
-    TUNERS.iter().map(tuner).collect()
 }
 
 /// Values of a knob that are listed in text.

@@ -10,7 +10,7 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use super::counters::{counters_text, survey_json};
-use super::knobs::{knobs_json, knobs_text, tuners_json, tuners_table};
+use super::knobs::{knobs_json, knobs_text, tuners_table};
 use super::patterns::{pattern_json, patterns_text};
 use super::runs::runs_text;
 use crate::operator_ir::OperatorIr;
@@ -19,6 +19,7 @@ use crate::preview::OperatorKnobs;
 use crate::report::read_shapes;
 use crate::run_list::ListedRun;
 use crate::sweep::SweepFile;
+use crate::tuners::TUNERS;
 
 /// Something to list, as a table or as JSON.
 #[derive(Clone, Copy)]
@@ -81,7 +82,7 @@ impl Listing<'_> {
                 json!({ "sweeps": sweeps.iter().map(sweep_json).collect::<Vec<_>>() })
             }
             Self::Runs(runs) => json!({ "runs": runs }),
-            Self::Tuners => json!({ "tuners": tuners_json() }),
+            Self::Tuners => json!({ "tuners": TUNERS }),
             Self::Knobs(operators) => json!({ "ops": knobs_json(operators) }),
             Self::Counters(surveys) => {
                 json!({ "sources": surveys.iter().map(survey_json).collect::<Vec<_>>() })

@@ -31,7 +31,7 @@ mod swept;
 pub(crate) mod testing;
 mod tuned;
 
-pub use candidates::{candidates_json, candidates_text};
+pub use candidates::candidates_text;
 pub use compare::{compare_json, compare_markdown, compare_text};
 pub use config::{settings_json, settings_text};
 pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
@@ -52,6 +52,6 @@ pub use run_page::{report_html, report_json, report_markdown};
 pub use run_text::run_text;
 pub use side_by_side::{
     cotune_json, cotune_text, graph_json, graph_text, pair_replay_json, pair_replay_text,
-    pairs_json, pairs_text,
+    pairs_text,
 };
 pub use store::{applied_json, applied_text, best_json, best_text};

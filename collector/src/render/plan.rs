@@ -199,15 +199,6 @@ fn operators(estimate: &PlanEstimate, style: Style) -> String {
 
 /// The plan with its cost; the figures are null as long as the model is unknown.
 pub fn plan_json(plan: &Plan, estimate: Option<&PlanEstimate>) -> Value {
-    let operators = estimate.map(|o| {
-        let object = |o: &crate::preview::OperatorEstimate| {
-            json!({
-                "name": o.name, "kind": o.kind, "batch": o.batch, "factors": o.factors,
-                "combinations": o.combinations, "schedules": o.schedules,
-            })
-        };
-        o.operators.iter().map(object).collect::<Vec<_>>()
-    });
     json!({
         "plan": plan,
         "plan_hash": plan.hash(),
@@ -216,7 +207,7 @@ pub fn plan_json(plan: &Plan, estimate: Option<&PlanEstimate>) -> Value {
         "points": estimate.map(|o| o.points),
         "estimated_time_ns": estimate.map(|o| o.time_ns as u64),
         "estimated_disk_bytes": estimate.map(|o| o.disk_bytes as u64),
-        "operator_rows": operators,
+        "operator_rows": estimate.map(|o| &o.operators),
     })
 }
 

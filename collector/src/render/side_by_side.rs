@@ -5,7 +5,7 @@ use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
-use crate::side_by_side::cotune::{Combination, CotuneReport, Objective};
+use crate::side_by_side::cotune::{CotuneReport, Objective};
 use crate::side_by_side::graph::GraphReport;
 use crate::side_by_side::pairs::{PairReplayed, PairsReport};
 
@@ -72,16 +72,6 @@ pub fn pairs_text(report: &PairsReport, style: Style) -> String {
         report.folder.display()
     ));
     out
-}
-
-/// The report of pairs as JSON.
-pub fn pairs_json(report: &PairsReport) -> Value {
-    json!({
-        "folder": report.folder,
-        "possible": report.possible,
-        "wanted": report.wanted,
-        "rows": report.rows,
-    })
 }
 
 /// The rows of each group, in the order of the groups.
@@ -186,19 +176,11 @@ fn objective(objective: Objective) -> &'static str {
 
 /// The report of tuning together as JSON.
 pub fn cotune_json(report: &CotuneReport) -> Value {
-    let combination = |combination: &Combination| {
-        json!({
-            "split": combination.split,
-            "schedules": combination.schedules,
-            "predicted_ns": combination.predicted_ns,
-            "together_ns": combination.together_ns,
-        })
-    };
     json!({
         "operators": report.operators,
         "objective": objective(report.objective),
-        "apart": combination(&report.apart),
-        "together": combination(&report.together),
+        "apart": report.apart,
+        "together": report.together,
         "gain": report.gain.median,
         "gain_interval": [report.gain.low, report.gain.high],
         "timed": report.timed,
@@ -283,6 +265,7 @@ mod tests {
 
     use super::*;
     use crate::report::Ratio;
+    use crate::side_by_side::cotune::Combination;
     use crate::side_by_side::graph::WayReport;
 
     fn ratio(median: f64) -> Ratio {

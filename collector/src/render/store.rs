@@ -152,17 +152,6 @@ fn time(operator: &Applied) -> f64 {
 
 /// The model with the schedules of the store as JSON.
 pub fn applied_json(applied: &AppliedModel) -> Value {
-    let operator = |operator: &Applied| {
-        json!({
-            "name": operator.name,
-            "workload": operator.workload,
-            "count": operator.count,
-            "in_model_ns": operator.in_model_ns,
-            "schedule": operator.entry,
-            "is_nearest": operator.is_nearest,
-            "takes_default": operator.takes_default,
-        })
-    };
     json!({
         "model": applied.model,
         "threads": applied.threads,
@@ -174,6 +163,6 @@ pub fn applied_json(applied: &AppliedModel) -> Value {
         "left_out": applied.exported.left_out,
         "slower_in_database": applied.exported.slower,
         "ratio": applied.comparison.as_ref().map(|comparison| comparison.ratio.median),
-        "operators": applied.operators.iter().map(operator).collect::<Vec<_>>(),
+        "operators": applied.operators,
     })
 }

@@ -17,6 +17,7 @@ use opmodels::graph::Operator;
 use opreport::{Misuse, units};
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
 
 use super::groups::{Mode, check_splits, places, split, units as units_of, words};
 use super::{Loaded, others};
@@ -88,7 +89,7 @@ pub struct CotuneOptions {
 }
 
 /// A combination of schedules and a split.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Combination {
     /// The split, as in `1+1`.
     pub split: String,

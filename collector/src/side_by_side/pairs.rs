@@ -49,7 +49,7 @@ pub struct PairsPlan {
 }
 
 /// The result of a run of pairs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PairsReport {
     /// Folder of the rows.
     pub folder: PathBuf,
