@@ -14,8 +14,8 @@ use opmodels::Source as ModelSource;
 use opreport::output::say;
 
 use super::parse::{
-    Numbers, against, budget, level, model_kinds, model_source, numbers, share, some, some_numbers,
-    weight, whole,
+    Numbers, budget, level, model_kinds, model_source, numbers, share, some, some_numbers, weight,
+    whole,
 };
 pub use super::source::{SourceArgs, report_left_out};
 use crate::correlate::Against;
@@ -409,7 +409,7 @@ pub struct CorrelateArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Quantity that the factors are correlated with: the time, or the time over a roofline estimate.
-    #[arg(long, default_value = "rate", value_parser = against())]
+    #[arg(long, default_value = "rate", value_enum)]
     pub against: Against,
     /// Number of factors to list, for each kind of operator.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]

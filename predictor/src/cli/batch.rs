@@ -20,11 +20,7 @@ const STDIN: &str = "-";
 /// Answers every line of a file.
 pub fn run(args: &BatchArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.model.as_deref())?;
-    let detail = if args.explain {
-        Detail::Full
-    } else {
-        Detail::Short
-    };
+    let detail = Detail::of(args.explain);
     let name = args.queries.display();
     let input: Box<dyn BufRead> = if args.queries.as_os_str() == STDIN {
         Box::new(std::io::stdin().lock())

@@ -7,8 +7,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use oplearn::models::ModelKind;
 use opmodels::Source;
 
-use crate::correlate::Against;
-
 /// Numbers in the order given, each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbers(Vec<u64>);
@@ -18,6 +16,16 @@ impl std::ops::Deref for Numbers {
 
     fn deref(&self) -> &Vec<u64> {
         &self.0
+    }
+}
+
+impl Numbers {
+    /// Each number; one `None` if there are none.
+    pub fn or_none(&self) -> Vec<Option<u64>> {
+        match self.is_empty() {
+            true => vec![None],
+            false => self.iter().copied().map(Some).collect(),
+        }
     }
 }
 
@@ -107,22 +115,12 @@ pub fn budget(text: &str) -> Result<Duration, String> {
 
 /// Names of models, each with a description.
 pub fn model_kinds() -> impl TypedValueParser<Value = ModelKind> {
-    one_of(ModelKind::ALL.map(|kind| (kind, kind.name(), kind.about())))
-}
-
-/// Parses the quantity that factors are correlated with.
-pub fn against() -> impl TypedValueParser<Value = Against> {
-    one_of(Against::ALL.map(|against| (against, against.name(), against.about())))
-}
-
-/// A parser for one of several named values. Help describes each value.
-fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
-    values: [(T, &'static str, &'static str); N],
-) -> impl TypedValueParser<Value = T> {
-    let names = values.map(|(_, name, about)| PossibleValue::new(name).help(about));
-    PossibleValuesParser::new(names).try_map(move |given| {
-        let found = values.iter().find(|(_, name, _)| *name == given);
-        found.map(|(value, _, _)| *value).ok_or("no such name")
+    let names = ModelKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
+    PossibleValuesParser::new(names).try_map(|given| {
+        let mut kinds = ModelKind::ALL.into_iter();
+        kinds
+            .find(|kind| kind.name() == given)
+            .ok_or("no such name")
     })
 }
 

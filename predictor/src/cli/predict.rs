@@ -54,18 +54,9 @@ fn network(
         trained.check_threads(threads, machine)?;
     }
     let importer = Importer::new(&Home::find()?, None)?;
-    let batches: Vec<Option<u64>> = if args.batch.is_empty() {
-        vec![None]
-    } else {
-        args.batch.iter().copied().map(Some).collect()
-    };
-    let detail = if args.explain {
-        Detail::Full
-    } else {
-        Detail::Short
-    };
+    let detail = Detail::of(args.explain);
     let mut answers = Vec::new();
-    for batch in batches {
+    for batch in args.batch.or_none() {
         let request = ImportRequest {
             batch,
             seqlen: args.seqlen,

@@ -109,12 +109,8 @@ fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {
         .model_files
         .iter()
         .map(|file| (ModelSource::ONNX, file.to_string_lossy().into_owned()));
-    let batches: Vec<Option<u64>> = match args.batch.is_empty() {
-        true => vec![None],
-        false => args.batch.iter().copied().map(Some).collect(),
-    };
     for (source, name) in named.chain(files) {
-        for &batch in &batches {
+        for batch in args.batch.or_none() {
             let request = ImportRequest {
                 batch,
                 seqlen: args.seqlen,

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::ValueEnum;
 use oplearn::crossval::metrics::{pearson, ranks, spearman};
 use oplearn::data::Dataset;
 use oplearn::features::FEATURES;
@@ -25,36 +26,13 @@ const LEAST: usize = 20;
 const MATRIX: usize = 12;
 
 /// Quantity that factors are correlated with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
-    /// The time.
+    /// The time
     Time,
-    /// The time over the roofline's estimate: the part that the amount of work does not explain.
+    /// The time over the roofline's estimate: the part that the amount of work does not explain
     Rate,
-}
-
-impl Against {
-    /// Both targets.
-    pub const ALL: [Self; 2] = [Self::Time, Self::Rate];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Rate => "rate",
-        }
-    }
-
-    /// A description of one line.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::Time => "The time",
-            Self::Rate => {
-                "The time over the roofline's estimate: the part that the amount of work does not explain"
-            }
-        }
-    }
 }
 
 /// Options of a correlation analysis.

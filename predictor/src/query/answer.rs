@@ -106,6 +106,16 @@ pub enum Detail {
     Full,
 }
 
+impl Detail {
+    /// The detail that `--explain` asks for.
+    pub fn of(explain: bool) -> Detail {
+        match explain {
+            true => Detail::Full,
+            false => Detail::Short,
+        }
+    }
+}
+
 /// Rows that one task answers: their features stay in its core's cache from the first tree to the last.
 const TOGETHER: usize = 512;
 
