@@ -1,6 +1,6 @@
 //! A simulated run for people: disassembly, a Gantt chart of the stages as text and SVG, a Perfetto trace, what limits it.
 
-use opreport::html::escape;
+use opreport::svg::{Bar, gantt};
 use opreport::trace::{Order, Writer};
 use opreport::units;
 
@@ -77,57 +77,32 @@ impl<'a> Timeline<'a> {
         text
     }
 
-    /// The same as a picture; spans too short to be seen are joined with their neighbours.
+    /// The same as a picture; instructions less than a pixel apart are joined.
     pub fn svg(&self, title: &str) -> String {
-        const WIDTH: f64 = 960.0;
-        const ROW: f64 = 36.0;
-        const LEFT: f64 = 80.0;
-        let x = |cycles: f64| LEFT + cycles / self.cycles.max(1.0) * (WIDTH - LEFT - 16.0);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} 190\" font-family=\"sans-serif\" \
-             font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-             <text x=\"{}\" y=\"22\" text-anchor=\"middle\" font-size=\"14\">{}</text>\n",
-            WIDTH / 2.0,
-            escape(title)
-        );
+        const PIXELS: f64 = 800.0;
+        let pixel = self.cycles / PIXELS;
+        let mut bars: Vec<Bar<'_>> = Vec::new();
         for stage in Stage::ALL {
-            let y = 36.0 + stage as usize as f64 * (ROW + 6.0);
-            let colour = ["#4878a8", "#b8604c", "#5f9e6e"][stage as usize];
-            svg.push_str(&format!(
-                "<text x=\"8\" y=\"{}\">{}</text>\n",
-                y + 22.0,
-                stage.word()
-            ));
-            let mut blocks: Vec<(f64, f64)> = Vec::new();
-            for span in self
-                .spans
-                .iter()
-                .filter(|s| self.stage(s) == stage && s.end > s.begin)
-            {
-                let (begin, end) = (x(span.begin), x(span.end));
-                match blocks.last_mut() {
-                    Some(last) if begin - last.1 < 0.3 => last.1 = end,
-                    _ => blocks.push((begin, end)),
+            let first = bars.len();
+            let of_stage = |span: &&Span| self.stage(span) == stage && span.end > span.begin;
+            for span in self.spans.iter().filter(of_stage) {
+                match bars[first..].last_mut() {
+                    Some(last) if span.begin - last.end < pixel => last.end = span.end,
+                    _ => bars.push(Bar {
+                        lane: stage as usize,
+                        begin: span.begin,
+                        end: span.end,
+                        name: stage.word(),
+                        colour: stage as usize,
+                    }),
                 }
             }
-            for (begin, end) in blocks {
-                let width = (end - begin).max(0.2);
-                svg.push_str(&format!(
-                    "<rect x=\"{begin:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{ROW}\" fill=\"{colour}\"/>\n"
-                ));
-            }
         }
-        for tick in 0..=4 {
-            let at = self.cycles * f64::from(tick) / 4.0;
-            svg.push_str(&format!(
-                "<text x=\"{:.1}\" y=\"180\" text-anchor=\"{}\">{}</text>\n",
-                x(at),
-                ["start", "middle", "middle", "middle", "end"][tick as usize],
-                units::time(self.ns(at))
-            ));
+        for bar in &mut bars {
+            let end = bar.end.max(bar.begin + pixel);
+            [bar.begin, bar.end] = [bar.begin, end].map(|cycles| self.ns(cycles) / 1e3);
         }
-        svg.push_str("</svg>\n");
-        svg
+        gantt(title, "µs", &Stage::ALL.map(Stage::word), &bars)
     }
 
     /// A Perfetto trace: a track for each stage, a slice for each instruction.

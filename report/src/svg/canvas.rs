@@ -34,9 +34,13 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// A white sheet with a title of a font size in pixels.
+    /// A white sheet with a title of a font size in pixels; a smaller one if the title would not fit.
     pub fn new(title: &str, title_px: u32) -> Self {
+        /// Mean width of a letter over the font size.
+        const LETTER: f64 = 0.55;
         let (width, height) = SIZE;
+        let fits = width / (LETTER * title.chars().count().max(1) as f64);
+        let title_px = title_px.min(fits as u32);
         Self {
             text: format!(
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
