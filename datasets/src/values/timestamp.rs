@@ -41,16 +41,7 @@ impl Timestamp {
 
     /// The form for file names, to the second: `20260131T120000Z`.
     pub fn compact(self) -> String {
-        let t = self.civil();
-        format!(
-            "{:04}{:02}{:02}T{:02}{:02}{:02}Z",
-            t.year(),
-            t.month(),
-            t.day(),
-            t.hour(),
-            t.minute(),
-            t.second()
-        )
+        self.civil().strftime("%Y%m%dT%H%M%SZ").to_string()
     }
 
     /// The date and the time of day in UTC.
@@ -71,18 +62,7 @@ impl From<SystemTime> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let t = self.civil();
-        write!(
-            f,
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
-            t.year(),
-            t.month(),
-            t.day(),
-            t.hour(),
-            t.minute(),
-            t.second(),
-            t.millisecond()
-        )
+        write!(f, "{}", self.civil().strftime("%Y-%m-%dT%H:%M:%S.%3fZ"))
     }
 }
 
