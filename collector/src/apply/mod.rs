@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueHint};
 use opengine::device::Conditions;
 use opengine::protocol::{Export, WholeModelSpec};
-use opengine::runner::Runner;
+use opengine::runner::WorkerPool;
 use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Graph, Imported};
@@ -181,14 +181,13 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         machine,
         jobs,
     };
-    let mut operators =
-        lookup.fastest_inside(own.as_mut(), &mut |text| session.progress.note(text))?;
+    let mut operators = lookup.fastest_inside(&mut own, &mut |text| session.progress.note(text))?;
     let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
     let export = Export {
         library: absolute(&request.made.library)?,
         module: absolute(&request.made.module)?,
     };
-    let (measured, checked_against) = lookup.measure(own.as_mut(), &operators, Some(export))?;
+    let (measured, checked_against) = lookup.measure(&mut own, &operators, Some(export))?;
     let times = measured.of(graph.operators.iter().map(|o| o.symbol.as_str()));
     for (operator, in_model_ns) in operators.iter_mut().zip(times) {
         operator.in_model_ns = in_model_ns;
@@ -314,7 +313,7 @@ impl Lookup<'_> {
     /// Fails if there is no store, if it cannot be read, or if the model cannot be built or measured.
     fn fastest_inside(
         &self,
-        runner: &mut dyn Runner,
+        runner: &mut WorkerPool,
         note: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Vec<Applied>> {
         let (mut operators, mut others) = self.known()?;
@@ -337,7 +336,7 @@ impl Lookup<'_> {
     /// Fails if there is no store, if it cannot be read, or if the model cannot be built or measured.
     pub fn schedules(
         &self,
-        runner: &mut dyn Runner,
+        runner: &mut WorkerPool,
         note: &mut dyn FnMut(&str),
     ) -> anyhow::Result<BTreeMap<String, ScheduleSpec>> {
         let fastest = self.fastest_inside(runner, note)?;
@@ -347,7 +346,7 @@ impl Lookup<'_> {
     /// Builds and times the model; returns its times and the reference of its output.
     fn measure(
         &self,
-        runner: &mut dyn Runner,
+        runner: &mut WorkerPool,
         operators: &[Applied],
         export: Option<Export>,
     ) -> anyhow::Result<(InModel, String)> {

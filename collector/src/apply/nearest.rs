@@ -5,7 +5,7 @@
 //! if it is faster than the default one inside the model ([`crate::run::in_model`]).
 
 use anyhow::anyhow;
-use opengine::runner::Runner;
+use opengine::runner::WorkerPool;
 
 use super::{Applied, Lookup};
 use crate::propose::Grid;
@@ -17,7 +17,7 @@ use crate::store::Entry;
 /// Fails if the store cannot be read, or the operators' spaces cannot be described.
 pub(super) fn fill(
     lookup: &Lookup<'_>,
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
     operators: &[Applied],
     others: &mut [Vec<Applied>],
 ) -> anyhow::Result<()> {
@@ -41,7 +41,10 @@ pub(super) fn fill(
         .iter()
         .map(|&o| graph.operators[o].symbol.clone())
         .collect();
-    let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
+    let spaces = runner
+        .first
+        .spaces(&symbols)
+        .map_err(|f| anyhow!(f.reason))?;
     for (&o, space) in missing.iter().zip(spaces) {
         let operator = &graph.operators[o];
         let grid = Grid::new(plan.target.device, space);

@@ -10,7 +10,7 @@ use opdata::contract::StopRule;
 use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{Counting, WholeModelReady, WholeModelSpec};
-use opengine::runner::Runner;
+use opengine::runner::WorkerPool;
 use opmodels::ImportRequest;
 use tvm_bridge::libs::TVM_VERSION;
 
@@ -25,7 +25,7 @@ const MOST_RUNS: u32 = 500;
 
 /// The model in a worker.
 pub(super) struct Tvm {
-    runner: Box<dyn Runner>,
+    runner: WorkerPool,
     model: String,
     batch: u64,
     threads: usize,
@@ -61,7 +61,7 @@ impl Tvm {
             jobs,
         };
         let schedules = match tuned {
-            true => lookup.schedules(runner.as_mut(), &mut |text| session.progress.note(text))?,
+            true => lookup.schedules(&mut runner, &mut |text| session.progress.note(text))?,
             false => BTreeMap::new(),
         };
         let graph = imported.graph;
@@ -79,7 +79,7 @@ impl Tvm {
             export: None,
             watch_tasks: false,
         };
-        let ready = in_model::build(runner.as_mut(), spec)
+        let ready = in_model::build(&mut runner, spec)
             .with_context(|| format!("{model} cannot be run by TVM"))?;
         Ok(Tvm {
             runner,
@@ -124,6 +124,7 @@ impl Contender for Tvm {
         let measured = self
             .runner
             // The other frameworks have no reference kernel that shows quiet runs.
+            .first
             .measure_whole_model(&at, policy, Counting::All)
             .map_err(|failure| anyhow!("{} in TVM: {}", self.model, failure.reason))?;
         let operators = measured.operators.iter().map(|seen| {

@@ -31,6 +31,7 @@ pub fn knobs(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Vec
     let operators = &imported.graph.operators;
     let symbols: Vec<String> = operators.iter().map(|o| o.symbol.clone()).collect();
     let spaces = runner
+        .first
         .spaces(&symbols)
         .map_err(|failure| anyhow!(failure.reason))?;
     let described = operators.iter().zip(spaces);

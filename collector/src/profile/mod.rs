@@ -155,7 +155,7 @@ pub fn profile(
         export: None,
         watch_tasks: simulation.is_none(),
     };
-    let ready = in_model::build(runner.as_mut(), spec).with_context(|| model.clone())?;
+    let ready = in_model::build(&mut runner, spec).with_context(|| model.clone())?;
     session.progress.working("profiling");
     let schedule = match simulation {
         Some(_) => ONE_RUN,
@@ -168,6 +168,7 @@ pub fn profile(
         counters: CounterRequest::parse(&plan.counters)?,
     };
     let profiled = runner
+        .first
         .profile_whole_model(spec, timeout(&schedule, plan.worker.measure_timeout_ns))
         .map_err(|failure| anyhow!("{model}: {}", failure.reason))?;
     runner.rest();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{anyhow, bail};
 use opdata::contract::Environment;
 use opengine::device::{Conditions, DeviceRef};
-use opengine::runner::Runner;
+use opengine::runner::WorkerPool;
 use opengine::schedule::{Choice, Factor, FactorValue, ScheduleSpec, Space};
 use opmodels::{Graph, Imported};
 use opreport::units;
@@ -38,7 +38,7 @@ pub fn draw(
     imported: &Imported,
     imports: usize,
     environment: &Environment,
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
 ) -> anyhow::Result<Drawing> {
     if let Some(policy) = &plan.tuning {
         return tuning::draw(plan, policy, imported, environment, runner);
@@ -59,7 +59,10 @@ pub fn draw(
                 .iter()
                 .map(|&o| graph.operators[o].symbol.clone())
                 .collect();
-            let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
+            let spaces = runner
+                .first
+                .spaces(&symbols)
+                .map_err(|f| anyhow!(f.reason))?;
             check_settings(plan.target.device, sweep, &spaces)?;
             spaces.into_iter().map(Some).collect()
         }

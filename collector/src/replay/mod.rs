@@ -20,7 +20,7 @@ use opengine::device::Conditions;
 use opengine::interference::remeasure::{relative, until_quiet};
 use opengine::measure::counters::Count;
 use opengine::protocol::{MeasureSpec, Measured, QuietMoment};
-use opengine::runner::{Made, Runner};
+use opengine::runner::{Made, WorkerPool};
 use opengine::schedule::{Choice, ScheduleSpec};
 use opmodels::Imported;
 use opmodels::graph::Operator;
@@ -192,7 +192,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         prune_beyond_ns: None,
         quiet: QuietMoment::Preferred,
     };
-    let measured = quietest(runner.as_mut(), &point)?;
+    let measured = quietest(&mut runner, &point)?;
     if let Some(complaint) = measured.comparison.complaint() {
         bail!("{row_id}: the kernel is wrong now: {complaint}");
     }
@@ -293,10 +293,10 @@ fn half_width(time: &TimeReport) -> f64 {
 }
 
 /// Measures until the machine is quiet, a few times at most; of the results the one with the least slowdown counts.
-fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
+fn quietest(runner: &mut WorkerPool, point: &MeasureSpec) -> anyhow::Result<Measured> {
     let mut left = 1..ATTEMPTS;
     // A replay has only one row to measure: each attempt waits for a quiet moment, and none is refused.
-    let measure = |_| runner.measure(point).map_err(|f| anyhow!(f.reason));
+    let measure = |_| runner.first.measure(point).map_err(|f| anyhow!(f.reason));
     until_quiet(
         measure,
         |measured| relative(measured.slowdown),

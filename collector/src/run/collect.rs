@@ -11,7 +11,7 @@ use opdata::{Row, Status};
 use opengine::device::Conditions;
 use opengine::interference::remeasure::Best;
 use opengine::protocol::{KernelSpec, Reuse};
-use opengine::runner::{Failure, Made, Runner};
+use opengine::runner::{Failure, Made, WorkerPool};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 use opmodels::graph::Operator;
@@ -74,7 +74,7 @@ impl Collector<'_, '_> {
     /// Fails if a row cannot be written.
     pub fn collect(
         &mut self,
-        runner: &mut dyn Runner,
+        runner: &mut WorkerPool,
         proposer: &mut dyn Proposer,
     ) -> Result<bool> {
         while self.stop.due(self.clock).is_none() {
@@ -141,7 +141,7 @@ impl Collector<'_, '_> {
         }
     }
 
-    fn batch(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Result<()> {
+    fn batch(&mut self, runner: &mut WorkerPool, jobs: &[&Job<'_>]) -> Result<()> {
         let begun = self.clock.now();
         let kernels = self.build(runner, jobs);
         self.took("build", begun);
@@ -247,7 +247,7 @@ impl Collector<'_, '_> {
     }
 
     /// Builds a batch; the results are in its order.
-    fn build(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Vec<Kernel> {
+    fn build(&mut self, runner: &mut WorkerPool, jobs: &[&Job<'_>]) -> Vec<Kernel> {
         let specs: Vec<KernelSpec> = jobs
             .iter()
             .map(|job| kernel_spec(job.operator, job.candidate))

@@ -11,7 +11,7 @@ use anyhow::{anyhow, bail};
 use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{Counting, WholeModelReady, WholeModelSpec};
-use opengine::runner::Runner;
+use opengine::runner::WorkerPool;
 
 /// A schedule takes the place of another if it takes at most this share of its time: less is noise.
 const FASTER: f64 = 0.97;
@@ -39,10 +39,11 @@ impl InModel {
 /// # Errors
 /// Fails if it cannot be built, or has a wrong output.
 pub(crate) fn build(
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
     spec: WholeModelSpec,
 ) -> anyhow::Result<WholeModelReady> {
     let ready = runner
+        .first
         .build_whole_model(spec)
         .map_err(|failure| anyhow!(failure.reason))?;
     if let Some(complaint) = ready.complaint() {
@@ -56,11 +57,12 @@ pub(crate) fn build(
 /// # Errors
 /// Fails if it fails, or has no time.
 pub(crate) fn time(
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
     at: &Conditions,
     policy: TimingPolicy,
 ) -> anyhow::Result<InModel> {
     let measured = runner
+        .first
         .measure_whole_model(at, policy, Counting::Quiet { again: false })
         .map_err(|failure| anyhow!(failure.reason))?;
     let operators = measured.operators.into_iter();

@@ -223,7 +223,7 @@ fn measure(
                 clock: session.clock.as_ref(),
                 cores,
             }
-            .collect(import.runner.as_mut(), import.drawing.proposer.as_mut())?;
+            .collect(&mut import.runner, import.drawing.proposer.as_mut())?;
         report.warnings.extend(import.drawing.proposer.warnings());
         if let Some(policy) = &plan.tuning
             && !session.interrupt.requested()
@@ -292,7 +292,7 @@ fn after_tuning(
     let graph = &imported.graph;
     let mut said = Vec::new();
     let trials = drawing.proposer.trials();
-    let mut tuned = tuned::finish(plan, graph, rows, &trials, own.as_mut(), &mut |text| {
+    let mut tuned = tuned::finish(plan, graph, rows, &trials, own, &mut |text| {
         said.push(text.to_owned());
     });
     own.rest();

@@ -9,7 +9,7 @@ use opengine::device::remote::connect;
 use opengine::device::{Purpose, Sharing};
 use opengine::measure::counters::request::CounterRequest;
 use opengine::protocol::{ContentId, Setup};
-use opengine::runner::{Runner, RunnerOrder};
+use opengine::runner::{RunnerOrder, WorkerPool};
 use opmodels::{Imported, Provenance};
 use opreport::units;
 
@@ -25,7 +25,7 @@ pub(crate) struct Prepared {
     /// The dictionary of the target that it is compiled for.
     pub target: serde_json::Value,
     pub drawing: Drawing,
-    pub runner: Box<dyn Runner>,
+    pub runner: WorkerPool,
     pub jobs: usize,
     /// Where the whole model's measurement is kept: the first import's has the plain name.
     whole_model_file: String,
@@ -62,7 +62,7 @@ pub(crate) fn prepare(
                 imported(planned, request, session)?
             };
             let mut runner = runner(plan, &imported, target, jobs, session, &plan.out)?;
-            let drawing = propose::draw(plan, &imported, count, environment, runner.as_mut())?;
+            let drawing = propose::draw(plan, &imported, count, environment, &mut runner)?;
             if count > 1 {
                 // Every import has a worker of its own; one at a time is enough.
                 runner.rest();
@@ -162,7 +162,7 @@ pub(crate) fn runner(
     jobs: usize,
     session: &Session<'_>,
     folder: &Path,
-) -> anyhow::Result<Box<dyn Runner>> {
+) -> anyhow::Result<WorkerPool> {
     let setup = Setup {
         module: ContentId::default(),
         device: plan.target.device,
@@ -225,12 +225,12 @@ impl Prepared {
                         plan,
                         graph,
                         self.jobs,
-                        self.runner.as_mut(),
+                        &mut self.runner,
                         session.progress,
                         &session.interrupt,
                         session.clock.as_ref(),
                     );
-                    self.runner.forget_whole_model();
+                    self.runner.first.forget_whole_model();
                     whole_model::save(&file, &times)?;
                     Ok(times)
                 }

@@ -10,7 +10,7 @@ use opdata::{CacheState, Row};
 use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{MeasureSpec, QuietMoment, WholeModelSpec};
-use opengine::runner::{Failure, Made, Runner};
+use opengine::runner::{Failure, Made, WorkerPool};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 
@@ -41,7 +41,7 @@ pub(super) fn finish(
     graph: &Graph,
     rows: &[&Row],
     trials: &[Trials],
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
     note: &mut dyn FnMut(&str),
 ) -> TunedReport {
     let mut report = TunedReport {
@@ -142,7 +142,7 @@ fn measure_again(
     plan: &Plan,
     graph: &Graph,
     finalists: &[Finalist<'_>],
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
 ) -> Vec<Option<f64>> {
     let numbered = || (0..).zip(finalists);
     let specs: Vec<_> = numbered()
@@ -175,7 +175,7 @@ fn measure_again(
                 prune_beyond_ns: None,
                 quiet: QuietMoment::Preferred,
             };
-            let taken = runner.measure(&spec).ok()?.taken?;
+            let taken = runner.first.measure(&spec).ok()?.taken?;
             Some(taken.samples.summary().ok()?.median.get())
         })
         .collect();
@@ -235,7 +235,7 @@ pub(crate) fn compare(
     jobs: usize,
     tuned: &[TunedOperator],
     conditions: &[Conditions],
-    runners: &mut dyn FnMut() -> anyhow::Result<Box<dyn Runner>>,
+    runners: &mut dyn FnMut() -> anyhow::Result<WorkerPool>,
     note: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<Comparison>> {
     let spec = |schedules| WholeModelSpec {
@@ -253,7 +253,7 @@ pub(crate) fn compare(
         ..plan.timing
     };
     let mut before = runners()?;
-    in_model::build(before.as_mut(), spec(BTreeMap::new()))?;
+    in_model::build(&mut before, spec(BTreeMap::new()))?;
     let mut all = Vec::new();
     for at in conditions.iter().cloned() {
         let mut after = runners()?;
@@ -287,18 +287,18 @@ pub(crate) fn compare(
             spec(schedules.collect())
         };
         let measure = &mut |chosen: &[ScheduleSpec]| {
-            in_model::build(after.as_mut(), with(chosen))?;
-            let measured = in_model::time(after.as_mut(), &at, policy)?;
+            in_model::build(&mut after, with(chosen))?;
+            let measured = in_model::time(&mut after, &at, policy)?;
             anyhow::Ok((measured.latency_ns, measured.of(symbols.iter().copied())))
         };
         in_model::choose(&mut chosen, &others, measure, note)?;
-        let ready = in_model::build(after.as_mut(), with(&chosen))?;
-        let median = |runner: &mut dyn Runner| -> anyhow::Result<f64> {
+        let ready = in_model::build(&mut after, with(&chosen))?;
+        let median = |runner: &mut WorkerPool| -> anyhow::Result<f64> {
             Ok(in_model::time(runner, &at, policy)?.latency_ns)
         };
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
-            rounds.push((median(before.as_mut())?, median(after.as_mut())?));
+            rounds.push((median(&mut before)?, median(&mut after)?));
         }
         after.rest();
         all.extend(Comparison::of(at, &rounds, ready.comparison.max_abs_error));

@@ -11,7 +11,7 @@ use opengine::interrupt::Interrupt;
 use opengine::protocol::{
     Agreement, Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
-use opengine::runner::{Failure, Runner};
+use opengine::runner::{Failure, WorkerPool};
 use opmodels::Graph;
 use opreport::progress::Progress;
 use opreport::units;
@@ -95,13 +95,13 @@ pub(super) fn measure(
     plan: &Plan,
     graph: &Graph,
     jobs: usize,
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
     progress: &mut dyn Progress,
     interrupt: &Interrupt,
     clock: &dyn Clock,
 ) -> WholeModelTimes {
     progress.working("building the whole model and checking its output");
-    let ready = match runner.build_whole_model(WholeModelSpec {
+    let ready = match runner.first.build_whole_model(WholeModelSpec {
         graph: graph.clone(),
         jobs,
         schedules: Default::default(),
@@ -141,7 +141,11 @@ pub(super) fn measure(
         } else {
             let mut budget = Budget::new(plan.remeasure_budget, clock.now());
             until_quiet(
-                |again| runner.measure_whole_model(&at, plan.timing, Counting::Quiet { again }),
+                |again| {
+                    runner
+                        .first
+                        .measure_whole_model(&at, plan.timing, Counting::Quiet { again })
+                },
                 disturbance,
                 || !interrupt.requested() && budget.lasts(clock.now(), || None),
             )

@@ -18,7 +18,7 @@ use opengine::protocol::{
     CallSeen, ContentId, GroupSpec, GroupTimes, ModelToLoad, SideBySideDone, SideBySideOrder,
     WholeModelSpec,
 };
-use opengine::runner::Runner;
+use opengine::runner::WorkerPool;
 use opengine::schedule::Space;
 use opmodels::{ImportRequest, Imported};
 
@@ -27,7 +27,7 @@ use crate::run::{Session, runner, scratch};
 
 /// Models in a worker, ready to run side by side.
 pub(crate) struct Loaded {
-    runner: Box<dyn Runner>,
+    runner: WorkerPool,
     /// The models in the order that calls count them.
     pub models: Vec<Imported>,
     /// The calls of each, as a run makes them.
@@ -198,7 +198,7 @@ impl Loaded {
         order: SideBySideOrder,
         timeout: Duration,
     ) -> anyhow::Result<SideBySideDone> {
-        let done = self.runner.side_by_side(order, timeout);
+        let done = self.runner.first.side_by_side(order, timeout);
         done.map_err(|failure| anyhow!(failure.reason))
     }
 }

@@ -19,7 +19,6 @@ mod transport;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use child::ChildLauncher;
 pub use opdata::contract::WorkerPolicy;
@@ -28,86 +27,8 @@ pub use pool::WorkerPool;
 pub use supervisor::Supervisor;
 pub use transport::{Launch, LineChannel, Transport, WorkerError, connect};
 
-use crate::device::Conditions;
 use crate::interrupt::Interrupt;
-use crate::measure::TimingPolicy;
-use crate::protocol::{
-    ContentId, Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Setup,
-    SideBySideDone, SideBySideOrder, WholeModelMeasured, WholeModelReady, WholeModelSpec,
-};
-use crate::schedule::Space;
-
-/// Where kernels and whole models are built, checked and timed.
-pub trait Runner {
-    /// The template spaces of operators, in their order.
-    ///
-    /// # Errors
-    /// Fails if they cannot be described.
-    fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure>;
-
-    /// Builds kernels, reporting each as it ends.
-    fn build(&mut self, kernels: &[KernelSpec], report: &mut dyn FnMut(u64, Result<Made, Failure>));
-
-    /// Checks and times a kernel that was built.
-    ///
-    /// # Errors
-    /// Fails if it was not measured.
-    fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure>;
-
-    /// Measures what `queue` hands out until it has nothing left; several points at once where there are several workers.
-    fn measure_all(&mut self, queue: &mut dyn PointQueue) {
-        while let Some(point) = queue.next() {
-            let result = self.measure(&point);
-            queue.done(result);
-        }
-    }
-
-    /// Frees kernels that will not be measured again.
-    fn forget(&mut self, ids: &[u64]);
-
-    /// Builds the whole model and checks its output.
-    ///
-    /// # Errors
-    /// Fails if it cannot be built, or the worker was lost.
-    fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure>;
-
-    /// Frees the whole model, so that operators are measured without it in memory.
-    fn forget_whole_model(&mut self);
-
-    /// Times the whole model.
-    ///
-    /// # Errors
-    /// Fails if it was not built, or the worker was lost.
-    fn measure_whole_model(
-        &mut self,
-        at: &Conditions,
-        policy: TimingPolicy,
-        counting: Counting,
-    ) -> Result<WholeModelMeasured, Failure>;
-
-    /// Profiles the whole model, which was built to be watched; `timeout` is for all of its runs.
-    ///
-    /// # Errors
-    /// Fails if it was not built, its calls change from run to run, or the worker was lost.
-    fn profile_whole_model(
-        &mut self,
-        spec: ProfileSpec,
-        timeout: Duration,
-    ) -> Result<Profiled, Failure>;
-
-    /// Does something with calls of models that run at the same time, within `timeout`.
-    ///
-    /// # Errors
-    /// Fails if it cannot be done, or the worker was lost, and with it the models that were loaded.
-    fn side_by_side(
-        &mut self,
-        order: SideBySideOrder,
-        timeout: Duration,
-    ) -> Result<SideBySideDone, Failure>;
-
-    /// Ends the workers, with all that is in their memory; the next request starts them again.
-    fn rest(&mut self);
-}
+use crate::protocol::{ContentId, MeasureSpec, Measured, Setup};
 
 /// Points to measure, decided one at a time, so that what was measured can decide what comes next.
 pub trait PointQueue {
@@ -139,7 +60,7 @@ pub struct RunnerOrder {
 /// Makes runners, so that a run need not know where its workers are.
 pub trait RunnerFactory {
     /// A runner whose workers append their standard error to the file `log`.
-    fn runner(&self, order: RunnerOrder, log: &Path) -> Box<dyn Runner>;
+    fn runner(&self, order: RunnerOrder, log: &Path) -> WorkerPool;
 }
 
 /// Runners whose workers are child processes of this one.
@@ -150,7 +71,7 @@ pub struct ChildRunners {
 }
 
 impl RunnerFactory for ChildRunners {
-    fn runner(&self, mut order: RunnerOrder, log: &Path) -> Box<dyn Runner> {
+    fn runner(&self, mut order: RunnerOrder, log: &Path) -> WorkerPool {
         // Without a module that can be read, the worker refuses its setup and says why.
         order.setup.module = ContentId::of_module(&order.contents).unwrap_or_default();
         let launch = ChildLauncher {
@@ -158,6 +79,6 @@ impl RunnerFactory for ChildRunners {
             log: log.to_owned(),
             contents: order.contents.clone(),
         };
-        Box::new(WorkerPool::new(Arc::new(launch), order))
+        WorkerPool::new(Arc::new(launch), order)
     }
 }

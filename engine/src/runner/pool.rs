@@ -6,25 +6,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use super::transport::Launch;
-use super::{Failure, Made, PointQueue, Runner, RunnerOrder, Supervisor};
-use crate::device::Conditions;
-use crate::measure::TimingPolicy;
-use crate::protocol::{
-    Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, SideBySideDone,
-    SideBySideOrder, WholeModelMeasured, WholeModelReady, WholeModelSpec,
-};
-use crate::schedule::Space;
+use super::{Failure, Made, PointQueue, RunnerOrder, Supervisor};
+use crate::protocol::{KernelSpec, MeasureSpec, Measured};
 
 /// Points handed out beyond the oldest without a result, for each worker. Results wait in memory for their turn, and
 /// have no row yet.
 const AHEAD: usize = 4;
 
-/// A [`Runner`] of one or more workers.
+/// Where kernels and whole models are built, checked and timed: one or more workers.
 pub struct WorkerPool {
-    first: Supervisor,
+    /// The worker that describes spaces and runs whole models.
+    pub first: Supervisor,
     others: Vec<Supervisor>,
 }
 
@@ -46,14 +40,9 @@ impl WorkerPool {
     fn all(&mut self) -> impl Iterator<Item = &mut Supervisor> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
-}
 
-impl Runner for WorkerPool {
-    fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure> {
-        self.first.spaces(symbols)
-    }
-
-    fn build(
+    /// Builds kernels, reporting each as it ends.
+    pub fn build(
         &mut self,
         kernels: &[KernelSpec],
         report: &mut dyn FnMut(u64, Result<Made, Failure>),
@@ -67,13 +56,13 @@ impl Runner for WorkerPool {
         });
     }
 
-    fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure> {
-        self.first.measure(point)
-    }
-
-    fn measure_all(&mut self, queue: &mut dyn PointQueue) {
+    /// Measures what `queue` hands out until it has nothing left; several points at once where there are several workers.
+    pub fn measure_all(&mut self, queue: &mut dyn PointQueue) {
         if self.others.is_empty() {
-            return self.first.measure_all(queue);
+            while let Some(point) = queue.next() {
+                queue.done(self.first.measure(&point));
+            }
+            return;
         }
         std::thread::scope(|scope| {
             let (answer, answers) = channel();
@@ -91,44 +80,13 @@ impl Runner for WorkerPool {
         });
     }
 
-    fn forget(&mut self, ids: &[u64]) {
+    /// Frees kernels that will not be measured again.
+    pub fn forget(&mut self, ids: &[u64]) {
         self.all().for_each(|s| s.forget(ids));
     }
 
-    fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure> {
-        self.first.build_whole_model(spec)
-    }
-
-    fn forget_whole_model(&mut self) {
-        self.first.forget_whole_model();
-    }
-
-    fn measure_whole_model(
-        &mut self,
-        at: &Conditions,
-        policy: TimingPolicy,
-        counting: Counting,
-    ) -> Result<WholeModelMeasured, Failure> {
-        self.first.measure_whole_model(at, policy, counting)
-    }
-
-    fn profile_whole_model(
-        &mut self,
-        spec: ProfileSpec,
-        timeout: Duration,
-    ) -> Result<Profiled, Failure> {
-        self.first.profile_whole_model(spec, timeout)
-    }
-
-    fn side_by_side(
-        &mut self,
-        order: SideBySideOrder,
-        timeout: Duration,
-    ) -> Result<SideBySideDone, Failure> {
-        self.first.side_by_side(order, timeout)
-    }
-
-    fn rest(&mut self) {
+    /// Ends the workers, with all that is in their memory; the next request starts them again.
+    pub fn rest(&mut self) {
         self.all().for_each(Supervisor::rest);
     }
 }
@@ -218,6 +176,7 @@ impl Exchange {
 mod tests {
     use std::collections::VecDeque;
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use super::*;
     use crate::runner::RunnerFactory;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use opdata::Status;
 
 use super::transport::{Launch, Transport, WorkerError, connect};
-use super::{Failure, Made, Runner, RunnerOrder, memory};
+use super::{Failure, Made, RunnerOrder, memory};
 use crate::device::{Conditions, Purpose};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
@@ -20,7 +20,7 @@ use crate::protocol::{
 };
 use crate::schedule::Space;
 
-/// A [`Runner`] with one worker, which is started anew when it is lost.
+/// One worker, which is started anew when it is lost.
 pub struct Supervisor {
     launch: Arc<dyn Launch>,
     order: RunnerOrder,
@@ -281,10 +281,12 @@ impl Supervisor {
             self.discard();
         }
     }
-}
 
-impl Runner for Supervisor {
-    fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure> {
+    /// The template spaces of operators, in their order.
+    ///
+    /// # Errors
+    /// Fails if they cannot be described.
+    pub fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure> {
         let request = Request::Spaces {
             symbols: symbols.to_vec(),
         };
@@ -299,7 +301,8 @@ impl Runner for Supervisor {
         }
     }
 
-    fn build(
+    /// Builds kernels, reporting each as it ends.
+    pub fn build(
         &mut self,
         kernels: &[KernelSpec],
         report: &mut dyn FnMut(u64, Result<Made, Failure>),
@@ -361,7 +364,11 @@ impl Runner for Supervisor {
         self.restore(kernels);
     }
 
-    fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure> {
+    /// Checks and times a kernel that was built.
+    ///
+    /// # Errors
+    /// Fails if it was not measured.
+    pub fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure> {
         let mut tries = 1;
         loop {
             match self.measure_once(point) {
@@ -374,14 +381,20 @@ impl Runner for Supervisor {
         }
     }
 
-    fn forget(&mut self, ids: &[u64]) {
+    /// Frees kernels that will not be measured again.
+    pub fn forget(&mut self, ids: &[u64]) {
         for id in ids {
             self.known.remove(id);
             self.held.remove(id);
         }
         self.notify(&Request::Drop { ids: ids.to_vec() });
     }
-    fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure> {
+
+    /// Builds the whole model and checks its output.
+    ///
+    /// # Errors
+    /// Fails if it cannot be built, or the worker was lost.
+    pub fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure> {
         memory::check_whole_model(&spec.graph, self.order.policy.memory_limit_mib)?;
         // Every operator may take its time to build, scheduled and unscheduled; then the reference runs.
         let operators = spec.graph.operators.len() as u64;
@@ -400,11 +413,16 @@ impl Runner for Supervisor {
         }
     }
 
-    fn forget_whole_model(&mut self) {
+    /// Frees the whole model, so that operators are measured without it in memory.
+    pub fn forget_whole_model(&mut self) {
         self.notify(&Request::DropWholeModel);
     }
 
-    fn measure_whole_model(
+    /// Times the whole model.
+    ///
+    /// # Errors
+    /// Fails if it was not built, or the worker was lost.
+    pub fn measure_whole_model(
         &mut self,
         at: &Conditions,
         policy: TimingPolicy,
@@ -425,7 +443,11 @@ impl Runner for Supervisor {
         }
     }
 
-    fn profile_whole_model(
+    /// Profiles the whole model, which was built to be watched; `timeout` is for all of its runs.
+    ///
+    /// # Errors
+    /// Fails if it was not built, its calls change from run to run, or the worker was lost.
+    pub fn profile_whole_model(
         &mut self,
         spec: ProfileSpec,
         timeout: Duration,
@@ -440,7 +462,11 @@ impl Runner for Supervisor {
         }
     }
 
-    fn side_by_side(
+    /// Does something with calls of models that run at the same time, within `timeout`.
+    ///
+    /// # Errors
+    /// Fails if it cannot be done, or the worker was lost, and with it the models that were loaded.
+    pub fn side_by_side(
         &mut self,
         order: SideBySideOrder,
         timeout: Duration,
@@ -452,7 +478,8 @@ impl Runner for Supervisor {
         }
     }
 
-    fn rest(&mut self) {
+    /// Ends the worker, with all that is in its memory; the next request starts it again.
+    pub fn rest(&mut self) {
         self.discard();
     }
 }

@@ -12,7 +12,7 @@ use opdata::{CacheState, Status};
 use opmodels::Graph;
 
 use super::transport::{Launch, Transport, WorkerError};
-use super::{Runner, RunnerFactory, RunnerOrder, WorkerPolicy, WorkerPool};
+use super::{RunnerFactory, RunnerOrder, WorkerPolicy, WorkerPool};
 use crate::device::{Conditions, Purpose};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
@@ -107,8 +107,8 @@ impl FakeRunner {
 }
 
 impl RunnerFactory for FakeRunner {
-    fn runner(&self, order: RunnerOrder, _log: &Path) -> Box<dyn Runner> {
-        Box::new(WorkerPool::new(Arc::new(self.clone()), order))
+    fn runner(&self, order: RunnerOrder, _log: &Path) -> WorkerPool {
+        WorkerPool::new(Arc::new(self.clone()), order)
     }
 }
 

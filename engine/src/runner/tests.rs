@@ -9,7 +9,7 @@ use opdata::Status;
 
 use super::testing::{Act, FakeRunner, WorkerStep, kernel, order, point};
 use super::*;
-use crate::protocol::{Built, Reply};
+use crate::protocol::{Built, KernelSpec, Reply};
 use crate::schedule::Choice;
 
 /// A stand-in for a worker: builds what is called `good`, and does what the test says with anything else.

@@ -146,8 +146,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::runner::Supervisor;
     use crate::runner::testing::order;
-    use crate::runner::{Runner, Supervisor};
 
     /// A worker at the other end of a socket.
     struct SocketTransport {

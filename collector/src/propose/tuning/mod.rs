@@ -30,7 +30,7 @@ use opdata::contract::Environment;
 use opdata::contract::plan::TuningPolicy;
 use opdata::{Row, Status, read_rows};
 use opengine::device::Conditions;
-use opengine::runner::Runner;
+use opengine::runner::WorkerPool;
 use opengine::schedule::{Choice, ScheduleSpec};
 use oplearn::features::machine::MachineFacts;
 use opmodels::Imported;
@@ -96,7 +96,7 @@ pub(super) fn draw(
     policy: &TuningPolicy,
     imported: &Imported,
     environment: &Environment,
-    runner: &mut dyn Runner,
+    runner: &mut WorkerPool,
 ) -> anyhow::Result<Drawing> {
     let graph = &imported.graph;
     let learns = |name: &String| tuners::named(name).is_some_and(|tuner| tuner.learns);
@@ -106,7 +106,10 @@ pub(super) fn draw(
         )?;
     }
     let symbols: Vec<String> = graph.operators.iter().map(|o| o.symbol.clone()).collect();
-    let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
+    let spaces = runner
+        .first
+        .spaces(&symbols)
+        .map_err(|f| anyhow!(f.reason))?;
     let facts = serde_json::to_value(environment)?;
     let mut learned = Learned::new(MachineFacts::of_environment(&environment.env_hash, &facts)?);
     let target = plan.target.dictionary(environment);
