@@ -3,7 +3,6 @@
 //! Data goes to standard output, progress and warnings to standard error. Errors carry the exit code of the program.
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,14 +19,14 @@ use opmodels::{ImportError, Registry};
 use opreport::output::{complain, with_causes};
 use opreport::progress::for_stderr;
 use opreport::{Exit, Misuse, Style, Verbosity, View};
+use serde::Serialize;
 
 use crate::cli::store::StoreCommand;
 use crate::cli::{Action, Invocation, ListRequest, completions, man_page};
 use crate::plan::Planned;
 use crate::preview::estimate;
 use crate::render::{
-    Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_json,
-    settings_text,
+    Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_text,
 };
 use crate::replay::{ReplayRequest, Verdict, replay};
 use crate::report::RunReport;
@@ -90,11 +89,9 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::ListCandidates(planned, folder) => runs::list_candidates(&planned, &folder, view),
         Action::Resume(request) => go_on(&request, view),
         Action::Replay(request) => replay_row(&request, view),
-        Action::PrintConfig(settings) => show(
-            view,
-            |style| settings_text(&settings, style),
-            || settings_json(&settings),
-        ),
+        Action::PrintConfig(settings) => {
+            show(view, &settings, |style| settings_text(&settings, style))
+        }
         Action::List(request) => list(request, view),
         Action::Doctor(request) => doctor::diagnose(&request, view),
         Action::Compare(request) => runs::compare_runs(&request, view),
@@ -265,7 +262,7 @@ fn until_interrupted<T>(
 }
 
 fn report_on(report: &RunReport, allowed: f64, end: End, view: View) -> Result<Exit, AppError> {
-    show(view, |style| run_text(report, style), || run_json(report))?;
+    show(view, &run_json(report), |style| run_text(report, style))?;
     Ok(if end == End::Asked {
         Exit::Interrupted
     } else if report.failed_share() > allowed || report.counts().is_nothing() {
@@ -299,11 +296,9 @@ fn replay_row(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
         ..request.clone()
     };
     let replayed = with_session(view.verbosity, |session| Ok(replay(&request, session)?))?;
-    show(
-        view,
-        |style| replay_text(&replayed, style),
-        || replay_json(&replayed),
-    )?;
+    show(view, &replay_json(&replayed), |style| {
+        replay_text(&replayed, style)
+    })?;
     Ok(match replayed.verdict {
         Verdict::Inside => Exit::Done,
         Verdict::Slower | Verdict::Faster => Exit::Regression,
@@ -319,11 +314,9 @@ fn interrupted_before_results() -> AppError {
 
 fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
     let estimate = with_session(Verbosity::Quiet, |session| Ok(estimate(planned, session)?))?;
-    show(
-        view,
-        |style| plan_text(&planned.plan, Some(&estimate), style),
-        || plan_json(&planned.plan, Some(&estimate)),
-    )
+    show(view, &plan_json(&planned.plan, Some(&estimate)), |style| {
+        plan_text(&planned.plan, Some(&estimate), style)
+    })
 }
 
 fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
@@ -378,16 +371,16 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
 }
 
 fn show_list(listing: &Listing<'_>, view: View) -> Result<Exit, AppError> {
-    show(view, |style| listing.text(style), || listing.json())
+    show(view, &listing.json(), |style| listing.text(style))
 }
 
 /// Prints data in the requested form.
-fn show<J: Display>(
+fn show(
     view: View,
+    object: &impl Serialize,
     text: impl FnOnce(Style) -> String,
-    json: impl FnOnce() -> J,
 ) -> Result<Exit, AppError> {
-    opreport::output::show(view, text, json)?;
+    opreport::output::show(view, object, text)?;
     Ok(Exit::Done)
 }
 

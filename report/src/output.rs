@@ -6,6 +6,8 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use serde::Serialize;
+
 use crate::safe::{printable, printable_json};
 use crate::{Colour, Style};
 
@@ -38,21 +40,21 @@ pub struct View {
     pub verbosity: Verbosity,
 }
 
-/// Prints data in the requested form, ending with one line break.
+/// Prints an object as JSON, or its text, ending with one line break.
 ///
 /// # Errors
 /// Fails if standard output cannot be written, other than because its reader has gone away.
-pub fn show<J: Display>(
+pub fn show(
     view: View,
+    object: &impl Serialize,
     text: impl FnOnce(Style) -> String,
-    json: impl FnOnce() -> J,
 ) -> io::Result<()> {
     let data = match view.format {
         OutputFormat::Text => {
             let style = Style::for_stdout();
             printable(&text(style), style.colour).into_owned()
         }
-        OutputFormat::Json => printable_json(&json().to_string()).into_owned(),
+        OutputFormat::Json => printable_json(&serde_json::to_string(object)?).into_owned(),
     };
     print(format!("{}\n", data.trim_end()).as_bytes())
 }

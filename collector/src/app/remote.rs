@@ -67,8 +67,8 @@ pub(super) fn list(host: &str, port: u16, view: View) -> anyhow::Result<Exit> {
     let offered: Vec<Offered> = offered.collect();
     show(
         view,
+        &Value::Array(offered.iter().map(Offered::json).collect()),
         |style| table(&offered).render(style),
-        || Value::Array(offered.iter().map(Offered::json).collect()),
     )?;
     Ok(Exit::Done)
 }

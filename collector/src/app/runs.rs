@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use opengine::interrupt::Interrupt;
 use opreport::progress::for_stderr;
 use opreport::{Exit, View};
-use serde_json::json;
 
 use super::{AppError, run_folder, show, until_interrupted};
 use crate::compare::{CompareRequest, Verdict, compare, rank};
@@ -16,9 +15,9 @@ use crate::nightly::{self, NightlyError, NightlyPlan, NightlyRequest};
 use crate::plan::Planned;
 use crate::preview;
 use crate::render::{
-    candidates_text, compare_json, compare_markdown, compare_text, merge_json, merge_text,
-    nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text, nightly_summary,
-    ranking_json, ranking_markdown, ranking_text, report_html, report_json, report_markdown,
+    candidates_text, compare_markdown, compare_text, merge_text, nightly_markdown,
+    nightly_plan_text, nightly_summary, ranking_markdown, ranking_text, report_html, report_json,
+    report_markdown,
 };
 use crate::run_report::{self, ReportRequest};
 
@@ -38,11 +37,7 @@ pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit,
     if let Some(path) = &request.export_markdown {
         opdata::write_atomically(path, compare_markdown(&comparison).as_bytes())?;
     }
-    show(
-        view,
-        |style| compare_text(&comparison, style),
-        || compare_json(&comparison),
-    )?;
+    show(view, &comparison, |style| compare_text(&comparison, style))?;
     Ok(if comparison.count(Verdict::Regression) > 0 {
         Exit::Regression
     } else {
@@ -56,11 +51,7 @@ fn rank_runs(runs: Vec<PathBuf>, request: &CompareRequest, view: View) -> Result
     if let Some(path) = &request.export_markdown {
         opdata::write_atomically(path, ranking_markdown(&ranking).as_bytes())?;
     }
-    show(
-        view,
-        |style| ranking_text(&ranking, style),
-        || ranking_json(&ranking),
-    )?;
+    show(view, &ranking, |style| ranking_text(&ranking, style))?;
     Ok(match ranking.has_regression() {
         true => Exit::Regression,
         false => Exit::Done,
@@ -89,7 +80,7 @@ pub(super) fn list_candidates(
     let (listed, _) = until_interrupted(view, |session| {
         preview::list_candidates(planned, folder, session)
     })?;
-    show(view, |_| candidates_text(&listed), || json!(listed))
+    show(view, &listed, |_| candidates_text(&listed))
 }
 
 /// Reports on a run: two files, and on standard output their paths and a summary.
@@ -115,7 +106,7 @@ pub(super) fn report(request: &ReportRequest, view: View) -> Result<Exit, AppErr
         opdata::write_atomically(&path, text.as_bytes())?;
         written.push_str(&format!("{}\n", path.display()));
     }
-    show(view, |_| written, || report_json(&report))
+    show(view, &report_json(&report), |_| written)
 }
 
 /// Joins shards into one run.
@@ -126,11 +117,7 @@ pub(super) fn merge_shards(request: &MergeRequest, view: View) -> Result<Exit, A
         ..request.clone()
     };
     let merged = merge(&request, std::env::args().collect())?;
-    show(
-        view,
-        |style| merge_text(&merged, style),
-        || merge_json(&merged),
-    )
+    show(view, &merged, |style| merge_text(&merged, style))
 }
 
 /// Runs the jobs of a nightly configuration, or shows what it would do.
@@ -141,11 +128,7 @@ pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppE
     })?;
     if request.dry_run {
         let estimate = nightly::estimate(plan)?;
-        return show(
-            view,
-            |style| nightly_plan_text(&estimate, style),
-            || nightly_plan_json(&estimate),
-        );
+        return show(view, &estimate, |style| nightly_plan_text(&estimate, style));
     }
     let mut runner = ProcessRunner {
         program: std::env::current_exe().context("the path of this program")?,
@@ -160,10 +143,6 @@ pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppE
             summary: nightly_summary,
         },
     )?;
-    show(
-        view,
-        |_| nightly_markdown(&report),
-        || nightly_json(&report),
-    )?;
+    show(view, &report, |_| nightly_markdown(&report))?;
     Ok(report.exit())
 }

@@ -2,7 +2,6 @@
 
 use opreport::output::show;
 use opreport::{Exit, View};
-use serde_json::json;
 
 use super::{AppError, End, require_free, until_interrupted, with_session};
 use crate::cli::side_by_side::PairsRequest;
@@ -27,11 +26,9 @@ pub(super) fn pairs(request: &PairsRequest, view: View) -> Result<Exit, AppError
             let replayed = with_session(view.verbosity, |session| {
                 Ok(replay(run, group, python.as_deref(), session)?)
             })?;
-            show(
-                view,
-                |style| pair_replay_text(&replayed, style),
-                || pair_replay_json(&replayed),
-            )?;
+            show(view, &pair_replay_json(&replayed), |style| {
+                pair_replay_text(&replayed, style)
+            })?;
             return Ok(match replayed.is_like_before() {
                 true => Exit::Done,
                 false => Exit::Regression,
@@ -40,7 +37,7 @@ pub(super) fn pairs(request: &PairsRequest, view: View) -> Result<Exit, AppError
     };
     let (report, end) =
         until_interrupted(view, |session| measure(&plan, python.as_deref(), session))?;
-    show(view, |style| pairs_text(&report, style), || json!(report))?;
+    show(view, &report, |style| pairs_text(&report, style))?;
     Ok(match end {
         End::Asked => Exit::Interrupted,
         End::Own if report.has_failures() => Exit::PointsFailed,
@@ -58,11 +55,9 @@ pub(super) fn cotune_command(
     view: View,
 ) -> anyhow::Result<Exit> {
     let report = cotune(request, session)?;
-    show(
-        view,
-        |style| cotune_text(&report, style),
-        || cotune_json(&report),
-    )?;
+    show(view, &cotune_json(&report), |style| {
+        cotune_text(&report, style)
+    })?;
     Ok(Exit::Done)
 }
 
@@ -82,11 +77,9 @@ pub(super) fn run_graph_command(
     if let Some(path) = &request.how.out {
         opdata::write_atomically(path, format!("{:#}\n", graph_json(&report)).as_bytes())?;
     }
-    show(
-        view,
-        |style| graph_text(&report, style),
-        || graph_json(&report),
-    )?;
+    show(view, &graph_json(&report), |style| {
+        graph_text(&report, style)
+    })?;
     Ok(match report.ways.iter().all(|way| way.same_bits) {
         true => Exit::Done,
         false => Exit::Failed,

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::apply::{ApplyRequest, apply};
 use crate::cli::store::{BestArgs, StoreCommand, StoreFile};
-use crate::render::{applied_json, applied_text, best_json, best_text};
+use crate::render::{applied_json, applied_text, best_text};
 use crate::run::Session;
 use crate::store::{Added, Entry, Store, format_of, read_log};
 
@@ -57,11 +57,7 @@ pub(super) fn best(args: BestArgs, view: View) -> anyhow::Result<Exit> {
         let own = |entry: &Entry| args.what.as_deref() == Some(&entry.key.workload);
         entries = store.all()?.into_iter().filter(own).collect();
     }
-    show(
-        view,
-        |style| best_text(&entries, is_one, style),
-        || best_json(&entries),
-    )?;
+    show(view, &entries, |style| best_text(&entries, is_one, style))?;
     Ok(Exit::Done)
 }
 
@@ -90,11 +86,9 @@ pub(super) fn apply_best(
         return Err(Misuse(message).into());
     }
     let applied = apply(request, session)?;
-    show(
-        view,
-        |style| applied_text(&applied, style),
-        || applied_json(&applied),
-    )?;
+    show(view, &applied_json(&applied), |style| {
+        applied_text(&applied, style)
+    })?;
     Ok(Exit::Done)
 }
 
@@ -139,6 +133,12 @@ pub(super) fn perform(
             let contents = existing(&path)?.verify()?;
             show(
                 view,
+                &json!({
+                    "store": path,
+                    "schedules": contents.schedules,
+                    "workloads": contents.workloads,
+                    "machines": contents.machines,
+                }),
                 |_| {
                     format!(
                         "{}: sound; {} of {} for {}\n",
@@ -147,14 +147,6 @@ pub(super) fn perform(
                         units::plural(contents.workloads, "workload"),
                         units::plural(contents.machines, "machine"),
                     )
-                },
-                || {
-                    json!({
-                        "store": path,
-                        "schedules": contents.schedules,
-                        "workloads": contents.workloads,
-                        "machines": contents.machines,
-                    })
                 },
             )?;
             Ok(Exit::Done)
@@ -170,6 +162,13 @@ fn say_added(
 ) -> anyhow::Result<Exit> {
     show(
         view,
+        &json!({
+            "store": path,
+            "seen": added.seen,
+            "usable": added.usable,
+            "better": added.better,
+            "left_out": left_out,
+        }),
         |_| {
             let mut out = format!(
                 "{}: {} new or faster, of {} with a time and a schedule, of {}\n",
@@ -182,15 +181,6 @@ fn say_added(
                 out.push_str(&format!("    left out {times}: {reason}\n"));
             }
             out
-        },
-        || {
-            json!({
-                "store": path,
-                "seen": added.seen,
-                "usable": added.usable,
-                "better": added.better,
-                "left_out": left_out,
-            })
         },
     )?;
     Ok(Exit::Done)

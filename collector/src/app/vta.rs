@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use opreport::output::{print, show};
+use opreport::output::show;
 use opreport::table::{Cell, Column, Table};
-use opreport::{Exit, Misuse, OutputFormat, View, units};
+use opreport::{Exit, Misuse, View, units};
 use serde_json::json;
 use vtasim::file::read_file;
 use vtasim::log::Log;
@@ -97,18 +97,15 @@ fn show_run(args: &ShowArgs, view: View) -> anyhow::Result<()> {
             timeline.text(COLUMNS)
         )
     };
-    let object = || {
-        let mut object = json!({
-            "workload": w, "how": how, "profile": profile.name, "simulated": simulated,
-            "limit": simulated.limit(hardware).word(),
-        });
-        if args.disassembly {
-            let lines = program.instructions.iter().map(ToString::to_string);
-            object["instructions"] = lines.collect();
-        }
-        object
-    };
-    Ok(show(view, |_| text(), object)?)
+    let mut object = json!({
+        "workload": w, "how": how, "profile": profile.name, "simulated": simulated,
+        "limit": simulated.limit(hardware).word(),
+    });
+    if args.disassembly {
+        let lines = program.instructions.iter().map(ToString::to_string);
+        object["instructions"] = lines.collect();
+    }
+    Ok(show(view, &object, |_| text())?)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -190,15 +187,13 @@ fn calibrate(args: &CalibrateArgs, view: View) -> anyhow::Result<()> {
             fitted.left_out_percent.iter().copied().fold(0.0, f64::max)
         )
     };
-    let object = || {
-        json!({
-            "profile": before.name, "configurations": samples.len(), "tasks": tasks, "refused": refused,
-            "error_percent": fitted.error_percent,
-            "left_out_error_percent": fitted.left_out_error_percent(),
-            "timing": after.timing,
-        })
-    };
-    Ok(show(view, |_| text(), object)?)
+    let object = json!({
+        "profile": before.name, "configurations": samples.len(), "tasks": tasks, "refused": refused,
+        "error_percent": fitted.error_percent,
+        "left_out_error_percent": fitted.left_out_error_percent(),
+        "timing": after.timing,
+    });
+    Ok(show(view, &object, |_| text())?)
 }
 
 fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
@@ -216,23 +211,20 @@ fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
         .filter_map(Task::chosen_over_best)
         .collect();
     let found = chosen.iter().filter(|over| **over <= 1.01).count();
-    if view.format == OutputFormat::Json {
-        let tasks = compared.tasks.iter().map(|task| {
-            let errors = task.errors_percent();
-            json!({
-                "workload": task.workload, "configurations": task.times.len(), "mean_error_percent": mean(&errors),
-                "largest_error_percent": largest(&errors), "chosen_over_best": task.chosen_over_best(),
-            })
-        });
-        let object = json!({
-            "profile": profile.name, "tasks": tasks.collect::<Vec<_>>(), "mean_error_percent": mean(&all),
-            "largest_error_percent": largest(&all), "pairs": pairs, "pairs_in_order": right,
-            "tasks_with_a_choice": chosen.len(), "best_found": found, "refused": compared.refused,
-            "wrongly_refused": compared.wrongly_refused.len(), "wrongly_accepted": compared.wrongly_accepted.len(),
-            "unknown": compared.unknown, "other_lines": log.others, "damaged_lines": log.damaged,
-        });
-        return Ok(print(format!("{object}\n").as_bytes())?);
-    }
+    let tasks = compared.tasks.iter().map(|task| {
+        let errors = task.errors_percent();
+        json!({
+            "workload": task.workload, "configurations": task.times.len(), "mean_error_percent": mean(&errors),
+            "largest_error_percent": largest(&errors), "chosen_over_best": task.chosen_over_best(),
+        })
+    });
+    let object = json!({
+        "profile": profile.name, "tasks": tasks.collect::<Vec<_>>(), "mean_error_percent": mean(&all),
+        "largest_error_percent": largest(&all), "pairs": pairs, "pairs_in_order": right,
+        "tasks_with_a_choice": chosen.len(), "best_found": found, "refused": compared.refused,
+        "wrongly_refused": compared.wrongly_refused.len(), "wrongly_accepted": compared.wrongly_accepted.len(),
+        "unknown": compared.unknown, "other_lines": log.others, "damaged_lines": log.damaged,
+    });
     let mut table = Table::new(&[
         Column::left("task"),
         Column::right("configs"),
@@ -292,5 +284,5 @@ fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
             log.others, log.damaged
         ));
     }
-    Ok(print(text.as_bytes())?)
+    Ok(show(view, &object, |_| text)?)
 }

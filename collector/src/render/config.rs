@@ -2,7 +2,6 @@
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
-use serde_json::{Value, json};
 
 use crate::config::{Settings, env_name};
 
@@ -28,11 +27,6 @@ pub fn settings_text(settings: &Settings, style: Style) -> String {
         ]);
     }
     table.render(style)
-}
-
-/// The settings as a list of objects `{key, texts, origin}`.
-pub fn settings_json(settings: &Settings) -> Value {
-    json!(settings)
 }
 
 #[cfg(test)]
@@ -64,7 +58,7 @@ mod tests {
         seed              7        environment OPCOLLECT_SEED  OPCOLLECT_SEED
         out               -        default                     OPCOLLECT_OUT
         ");
-        let object = settings_json(&settings);
+        let object = serde_json::json!(settings);
         assert_eq!(
             object["values"].as_array().unwrap().len(),
             crate::config::SETTINGS.len()

@@ -37,8 +37,3 @@ pub fn merge_text(merged: &Merged, style: Style) -> String {
     }
     out
 }
-
-/// The merge as one JSON object.
-pub fn merge_json(merged: &Merged) -> String {
-    serde_json::to_string(merged).unwrap_or_default()
-}

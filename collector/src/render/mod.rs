@@ -32,20 +32,19 @@ pub(crate) mod testing;
 mod tuned;
 
 pub use candidates::candidates_text;
-pub use compare::{compare_json, compare_markdown, compare_text};
-pub use config::{settings_json, settings_text};
+pub use compare::{compare_markdown, compare_text};
+pub use config::settings_text;
 pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
 pub use frameworks::{frameworks_csv, frameworks_json, frameworks_text};
 pub use libtorch::{torch_csv, torch_json, torch_text};
 pub use lists::Listing;
-pub use merge::{merge_json, merge_text};
+pub use merge::merge_text;
 pub use nightly::{
-    nightly_html, nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text,
-    nightly_summary,
+    nightly_html, nightly_json, nightly_markdown, nightly_plan_text, nightly_summary,
 };
 pub use plan::{plan_json, plan_text};
 pub use profile::{profile_csv, profile_json, profile_text};
-pub use ranking::{ranking_json, ranking_markdown, ranking_text};
+pub use ranking::{ranking_markdown, ranking_text};
 pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;
 pub use run_page::{report_html, report_json, report_markdown};
@@ -54,4 +53,4 @@ pub use side_by_side::{
     cotune_json, cotune_text, graph_json, graph_text, pair_replay_json, pair_replay_text,
     pairs_text,
 };
-pub use store::{applied_json, applied_text, best_json, best_text};
+pub use store::{applied_json, applied_text, best_text};

@@ -16,12 +16,6 @@ pub fn ranking_markdown(ranking: &Ranking) -> String {
     table(ranking).markdown() + "\n" + &closing(ranking)
 }
 
-/// The ranking as one JSON object.
-pub fn ranking_json(ranking: &Ranking) -> String {
-    // A value of numbers, texts and lists always has a JSON form.
-    serde_json::to_string(ranking).unwrap_or_default()
-}
-
 fn table(ranking: &Ranking) -> Table {
     let mut table = Table::new(&[
         Column::left("run").shrinks_to(20),

@@ -53,11 +53,6 @@ pub fn best_text(entries: &[Entry], with_knobs: bool, style: Style) -> String {
     out
 }
 
-/// The schedules of the store as JSON.
-pub fn best_json(entries: &[Entry]) -> Value {
-    json!(entries)
-}
-
 /// A model with the schedules of the store.
 pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
     let mut table = Table::new(&[

@@ -12,7 +12,7 @@ mod tests;
 
 pub use html::nightly_html;
 pub use markdown::nightly_markdown;
-pub use plan::{nightly_plan_json, nightly_plan_text};
+pub use plan::nightly_plan_text;
 
 use crate::nightly::report::{NIGHTLY_JSON, NightlyReport, SUMMARY_HTML, SUMMARY_MD, SummaryFile};
 

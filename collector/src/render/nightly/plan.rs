@@ -51,11 +51,6 @@ pub fn nightly_plan_text(estimate: &NightlyEstimate, style: Style) -> String {
     out
 }
 
-/// The estimate as one JSON object.
-pub fn nightly_plan_json(estimate: &NightlyEstimate) -> String {
-    serde_json::to_string(estimate).unwrap_or_default()
-}
-
 /// An argument as a shell takes it.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/+%".contains(c);
