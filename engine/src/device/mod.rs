@@ -242,7 +242,9 @@ pub trait DevicePlan: Sync {
     fn hardware(&self, machine: &Environment) -> String;
 
     /// The states of the caches that it can bring about.
-    fn cache_states(&self) -> &'static [CacheState];
+    fn cache_states(&self) -> &'static [CacheState] {
+        &[CacheState::Hot]
+    }
 
     /// Its conditions beside threads and caches.
     fn conditions(&self) -> &'static [ConditionInfo] {

@@ -9,7 +9,7 @@ mod grid;
 mod session;
 
 use opdata::contract::Environment;
-use opdata::{CacheState, DeviceKind, Row};
+use opdata::{DeviceKind, Row};
 use serde_json::{Value, json};
 
 use super::target::OptionArity;
@@ -75,10 +75,6 @@ impl DevicePlan for Scripted {
 
     fn hardware(&self, _machine: &Environment) -> String {
         "a script".to_owned()
-    }
-
-    fn cache_states(&self) -> &'static [CacheState] {
-        &[CacheState::Hot]
     }
 
     fn conditions(&self) -> &'static [ConditionInfo] {

@@ -9,7 +9,7 @@ mod program;
 mod session;
 
 use opdata::contract::Environment;
-use opdata::{CacheState, DeviceKind, Row};
+use opdata::{DeviceKind, Row};
 use serde_json::{Value, json};
 
 use super::{
@@ -56,10 +56,6 @@ impl DevicePlan for Tape {
 
     fn hardware(&self, _machine: &Environment) -> String {
         "a reading head".to_owned()
-    }
-
-    fn cache_states(&self) -> &'static [CacheState] {
-        &[CacheState::Hot]
     }
 
     fn conditions(&self) -> &'static [ConditionInfo] {

@@ -14,7 +14,7 @@ mod operator;
 mod session;
 
 use opdata::contract::Environment;
-use opdata::{CacheState, DeviceKind, Row};
+use opdata::{DeviceKind, Row};
 use serde_json::{Value, json};
 use tvm_bridge::rpc::server::Answer;
 use vtasim::Profile;
@@ -107,10 +107,6 @@ impl DevicePlan for Vta {
 
     fn hardware(&self, _machine: &Environment) -> String {
         "VTA, simulated".to_owned()
-    }
-
-    fn cache_states(&self) -> &'static [CacheState] {
-        &[CacheState::Hot]
     }
 
     fn simulation(&self, dictionary: &Value) -> Option<String> {

@@ -58,10 +58,6 @@ impl SourceKind for Code {
         "instructions in the innermost loop of the emitted code"
     }
 
-    fn is_automatic(&self) -> bool {
-        false
-    }
-
     fn survey(&self) -> Survey {
         let problem = available().err();
         let state = available().map(|()| "LLVM's assembly".to_owned());

@@ -70,10 +70,6 @@ impl SourceKind for Mca {
         "static estimate of the hottest block by llvm-mca"
     }
 
-    fn is_automatic(&self) -> bool {
-        false
-    }
-
     fn survey(&self) -> Survey {
         Survey::of_tool(fit_for_this_machine(), counters())
     }

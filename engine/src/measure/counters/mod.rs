@@ -298,7 +298,9 @@ pub trait SourceKind: Sync {
         Side::Host
     }
     /// Whether `--counters auto` asks it.
-    fn is_automatic(&self) -> bool;
+    fn is_automatic(&self) -> bool {
+        false
+    }
     /// Its counters on this machine. Each one is opened *and* read to be sure.
     fn survey(&self) -> Survey;
     /// Whether an event counts here.

@@ -54,10 +54,6 @@ impl SourceKind for Nvml {
         Side::Device
     }
 
-    fn is_automatic(&self) -> bool {
-        false
-    }
-
     fn survey(&self) -> Survey {
         let state = management().map(|_| "the GPU meters its energy".to_owned());
         Survey::of_tool(state, std::iter::once(energy()))

@@ -104,10 +104,6 @@ impl SourceKind for Callgrind {
         "one run in valgrind's simulator"
     }
 
-    fn is_automatic(&self) -> bool {
-        false
-    }
-
     fn survey(&self) -> Survey {
         let state = tools()
             .map(|(path, cpu)| format!("{}; kernels are compiled for {cpu}", path.display()));

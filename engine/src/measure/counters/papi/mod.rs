@@ -224,10 +224,6 @@ impl SourceKind for PapiEvents {
         "preset and native events of PAPI"
     }
 
-    fn is_automatic(&self) -> bool {
-        false
-    }
-
     fn survey(&self) -> Survey {
         let api: &dyn Api = match papi() {
             Ok(papi) => papi,
