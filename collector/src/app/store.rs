@@ -70,11 +70,16 @@ pub(super) fn apply_best(
     session: &mut Session<'_>,
     view: View,
 ) -> anyhow::Result<Exit> {
-    for path in request.made.library.iter().chain(&request.made.module) {
+    for path in request
+        .options
+        .library
+        .iter()
+        .chain(&request.options.module)
+    {
         opdata::check_output(path)?;
     }
     if let Some(folder) = request
-        .made
+        .options
         .database
         .as_deref()
         .filter(|folder| folder.exists())

@@ -40,14 +40,14 @@ const OF_EACH_STATE: usize = 3;
 pub struct ApplyRequest {
     /// The model, the target, the threads and the store.
     pub planned: Box<Planned>,
-    /// The files.
-    pub made: Made,
+    /// The comparison and the files.
+    pub options: ApplyOptions,
 }
 
-/// What is made of the model: flags of `opcollect apply`.
+/// The comparison and the files to make: flags of `opcollect apply`.
 #[derive(Debug, PartialEq, Args)]
 #[command(next_help_heading = "Results")]
-pub struct Made {
+pub struct ApplyOptions {
     /// Also measure the model with default schedules, in turn with the store's
     #[arg(long)]
     pub compare: bool,
@@ -184,8 +184,8 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     let mut operators = lookup.fastest_inside(&mut own, &mut |text| session.progress.note(text))?;
     let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
     let export = Export {
-        library: absolute(&request.made.library)?,
-        module: absolute(&request.made.module)?,
+        library: absolute(&request.options.library)?,
+        module: absolute(&request.options.module)?,
     };
     let (measured, checked_against) = lookup.measure(&mut own, &operators, Some(export))?;
     let times = measured.of(graph.operators.iter().map(|o| o.symbol.as_str()));
@@ -193,14 +193,14 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         operator.in_model_ns = in_model_ns;
     }
     own.rest();
-    let exported = match &request.made.database {
+    let exported = match &request.options.database {
         Some(folder) => {
             let model = (graph, &operator_ir::module(&imported.folder)?);
             database::write(folder, model, &target, &operators, &mut store(plan)?)?
         }
         None => Exported::default(),
     };
-    let comparison = match request.made.compare {
+    let comparison = match request.options.compare {
         false => None,
         true => {
             let tuned: Vec<TunedOperator> = graph

@@ -229,7 +229,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             let planned = with_one_thread_count(planned, &settings)?;
             Action::Apply(ApplyRequest {
                 planned,
-                made: args.made,
+                options: args.options,
             })
         }
         Some(Command::Pairs(args)) => match args.goes_by_a_run() {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 
 use super::model::ModelArgs;
 use super::suggest::Suggest;
-use crate::apply::Made;
+use crate::apply::ApplyOptions;
 
 /// `opcollect best`.
 #[derive(Debug, PartialEq, Args)]
@@ -99,5 +99,5 @@ pub struct ApplyArgs {
     pub python: Option<String>,
     /// The files that are written.
     #[command(flatten)]
-    pub made: Made,
+    pub options: ApplyOptions,
 }

@@ -25,14 +25,14 @@ const PREFIX_BYTES: usize = MAGIC.len() + 4;
 const RETRAIN: &str = "train it again with `oppredict train`";
 
 #[derive(Serialize, Deserialize)]
-struct Content<M> {
+struct Body<M> {
     feature_version: u32,
     features: Vec<String>,
     tool_version: String,
     model: M,
 }
 
-impl<M> Content<M> {
+impl<M> Body<M> {
     /// Whether its features are those of this build.
     fn is_current(&self) -> bool {
         let names = FEATURES.iter().map(|feature| feature.name);
@@ -46,7 +46,7 @@ impl<M> Content<M> {
 /// # Errors
 /// Fails if the file cannot be written, or XGBoost's library fails.
 pub fn save(model: &Trained, path: &Path) -> Result<()> {
-    let content = Content {
+    let content = Body {
         feature_version: FEATURE_VERSION,
         features: FEATURES.iter().map(|f| f.name.to_owned()).collect(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -82,11 +82,11 @@ pub fn load(path: &Path) -> Result<Trained> {
     // A missing library is no damage of the file.
     oplearn::xgboost::version()?;
     let unreadable = |error| damaged(path, format!("its content is damaged: {error}"));
-    let read: serde_json::Result<Content<Trained>> = serde_json::from_slice(content);
+    let read: serde_json::Result<Body<Trained>> = serde_json::from_slice(content);
     // A model of other features may not even be readable.
-    let is_current = read.as_ref().is_ok_and(Content::is_current);
+    let is_current = read.as_ref().is_ok_and(Body::is_current);
     if !is_current {
-        let seen: Content<IgnoredAny> = serde_json::from_slice(content).map_err(unreadable)?;
+        let seen: Body<IgnoredAny> = serde_json::from_slice(content).map_err(unreadable)?;
         if !seen.is_current() {
             return Err(damaged(
                 path,

@@ -1,8 +1,9 @@
 //! Time of an operator's arithmetic and compulsory traffic at the calibrated rates of its machine. Each part of the
 //! traffic is at the rate of the cache that holds it.
 //!
-//! Weights come from where their last reading left them (inside a model `weight_reuse_bytes` ago). Activations come from where the operator before left them. Bytes read in turns stay in a cache
-//! that all of them fit, and are gone from a smaller one before they are read again.
+//! Weights come from where their last reading left them (inside a model `weight_reuse_bytes` ago). Activations come from
+//! where the operator before left them. Data that are read in turns stay in a cache if they all fit. A smaller cache has
+//! lost them before they are read again.
 
 use opdata::{CacheState, Row};
 
