@@ -90,7 +90,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Resume(request) => go_on(&request, view),
         Action::Replay(request) => replay_row(&request, view),
         Action::PrintConfig(settings) => {
-            show(view, &settings, |style| settings_text(&settings, style))
+            show(view, || &settings, |style| settings_text(&settings, style))
         }
         Action::List(request) => list(request, view),
         Action::Doctor(request) => doctor::diagnose(&request, view),
@@ -262,7 +262,7 @@ fn until_interrupted<T>(
 }
 
 fn report_on(report: &RunReport, allowed: f64, end: End, view: View) -> Result<Exit, AppError> {
-    show(view, &run_json(report), |style| run_text(report, style))?;
+    show(view, || run_json(report), |style| run_text(report, style))?;
     Ok(if end == End::Asked {
         Exit::Interrupted
     } else if report.failed_share() > allowed || report.counts().is_nothing() {
@@ -296,9 +296,11 @@ fn replay_row(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
         ..request.clone()
     };
     let replayed = with_session(view.verbosity, |session| Ok(replay(&request, session)?))?;
-    show(view, &replay_json(&replayed), |style| {
-        replay_text(&replayed, style)
-    })?;
+    show(
+        view,
+        || replay_json(&replayed),
+        |style| replay_text(&replayed, style),
+    )?;
     Ok(match replayed.verdict {
         Verdict::Inside => Exit::Done,
         Verdict::Slower | Verdict::Faster => Exit::Regression,
@@ -314,9 +316,11 @@ fn interrupted_before_results() -> AppError {
 
 fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
     let estimate = with_session(Verbosity::Quiet, |session| Ok(estimate(planned, session)?))?;
-    show(view, &plan_json(&planned.plan, Some(&estimate)), |style| {
-        plan_text(&planned.plan, Some(&estimate), style)
-    })
+    show(
+        view,
+        || plan_json(&planned.plan, Some(&estimate)),
+        |style| plan_text(&planned.plan, Some(&estimate), style),
+    )
 }
 
 fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
@@ -371,13 +375,13 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
 }
 
 fn show_list(listing: &Listing<'_>, view: View) -> Result<Exit, AppError> {
-    show(view, &listing.json(), |style| listing.text(style))
+    show(view, || listing.json(), |style| listing.text(style))
 }
 
 /// Prints data in the requested form.
-fn show(
+fn show<T: Serialize>(
     view: View,
-    object: &impl Serialize,
+    object: impl FnOnce() -> T,
     text: impl FnOnce(Style) -> String,
 ) -> Result<Exit, AppError> {
     opreport::output::show(view, object, text)?;

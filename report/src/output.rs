@@ -40,13 +40,13 @@ pub struct View {
     pub verbosity: Verbosity,
 }
 
-/// Prints an object as JSON, or its text, ending with one line break.
+/// Prints an object as JSON, or its text, ending with one line break. Only the requested form is made.
 ///
 /// # Errors
 /// Fails if standard output cannot be written, other than because its reader has gone away.
-pub fn show(
+pub fn show<T: Serialize>(
     view: View,
-    object: &impl Serialize,
+    object: impl FnOnce() -> T,
     text: impl FnOnce(Style) -> String,
 ) -> io::Result<()> {
     let data = match view.format {
@@ -54,7 +54,7 @@ pub fn show(
             let style = Style::for_stdout();
             printable(&text(style), style.colour).into_owned()
         }
-        OutputFormat::Json => printable_json(&serde_json::to_string(object)?).into_owned(),
+        OutputFormat::Json => printable_json(&serde_json::to_string(&object())?).into_owned(),
     };
     print(format!("{}\n", data.trim_end()).as_bytes())
 }

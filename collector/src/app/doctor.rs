@@ -82,9 +82,11 @@ pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppE
         measured: measured.as_ref(),
         file: &store.file(&environment.env_hash),
     };
-    show(view, &diagnosis_json(&diagnosis), |style| {
-        diagnosis_text(&diagnosis, style)
-    })?;
+    show(
+        view,
+        || diagnosis_json(&diagnosis),
+        |style| diagnosis_text(&diagnosis, style),
+    )?;
     Ok(if doctor::any_failed(&checks) {
         Exit::Failed
     } else {

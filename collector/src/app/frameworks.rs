@@ -25,7 +25,9 @@ pub(super) fn run(request: &FrameworksRequest, view: View) -> Result<Exit, AppEr
         let text = frameworks_csv(&compared);
         opdata::write_atomically(path, text.as_bytes()).context("--csv")?;
     }
-    show(view, &frameworks_json(&compared), |style| {
-        frameworks_text(&compared, style)
-    })
+    show(
+        view,
+        || frameworks_json(&compared),
+        |style| frameworks_text(&compared, style),
+    )
 }

@@ -18,9 +18,11 @@ pub(super) fn run(request: &TorchRequest, view: View) -> Result<Exit, AppError> 
     let home = Home::find()?;
     let (profiled, _) = until_interrupted(view, |session| profile(request, &home, session))?;
     write_files(&profiled, &request.shown)?;
-    show(view, &torch_json(&profiled, &request.shown), |style| {
-        torch_text(&profiled, &request.shown, style)
-    })
+    show(
+        view,
+        || torch_json(&profiled, &request.shown),
+        |style| torch_text(&profiled, &request.shown, style),
+    )
 }
 
 /// Writes the requested tables and flame graphs, one of each per cycle.

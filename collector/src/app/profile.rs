@@ -16,9 +16,11 @@ pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError
     check_files(&request.shown.files())?;
     let (model, _) = until_interrupted(view, |session| profile(request, session))?;
     write_files(&model, &request.shown)?;
-    show(view, &profile_json(&model, &request.shown), |style| {
-        profile_text(&model, &request.shown, style)
-    })
+    show(
+        view,
+        || profile_json(&model, &request.shown),
+        |style| profile_text(&model, &request.shown, style),
+    )
 }
 
 /// Reports a file that cannot be written before the model is built.

@@ -67,7 +67,7 @@ pub(super) fn list(host: &str, port: u16, view: View) -> anyhow::Result<Exit> {
     let offered: Vec<Offered> = offered.collect();
     show(
         view,
-        &Value::Array(offered.iter().map(Offered::json).collect()),
+        || Value::Array(offered.iter().map(Offered::json).collect()),
         |style| table(&offered).render(style),
     )?;
     Ok(Exit::Done)

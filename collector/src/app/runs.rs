@@ -37,7 +37,11 @@ pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit,
     if let Some(path) = &request.export_markdown {
         opdata::write_atomically(path, compare_markdown(&comparison).as_bytes())?;
     }
-    show(view, &comparison, |style| compare_text(&comparison, style))?;
+    show(
+        view,
+        || &comparison,
+        |style| compare_text(&comparison, style),
+    )?;
     Ok(if comparison.count(Verdict::Regression) > 0 {
         Exit::Regression
     } else {
@@ -51,7 +55,7 @@ fn rank_runs(runs: Vec<PathBuf>, request: &CompareRequest, view: View) -> Result
     if let Some(path) = &request.export_markdown {
         opdata::write_atomically(path, ranking_markdown(&ranking).as_bytes())?;
     }
-    show(view, &ranking, |style| ranking_text(&ranking, style))?;
+    show(view, || &ranking, |style| ranking_text(&ranking, style))?;
     Ok(match ranking.has_regression() {
         true => Exit::Regression,
         false => Exit::Done,
@@ -80,7 +84,7 @@ pub(super) fn list_candidates(
     let (listed, _) = until_interrupted(view, |session| {
         preview::list_candidates(planned, folder, session)
     })?;
-    show(view, &listed, |_| candidates_text(&listed))
+    show(view, || &listed, |_| candidates_text(&listed))
 }
 
 /// Reports on a run: two files, and on standard output their paths and a summary.
@@ -106,7 +110,7 @@ pub(super) fn report(request: &ReportRequest, view: View) -> Result<Exit, AppErr
         opdata::write_atomically(&path, text.as_bytes())?;
         written.push_str(&format!("{}\n", path.display()));
     }
-    show(view, &report_json(&report), |_| written)
+    show(view, || report_json(&report), |_| written)
 }
 
 /// Joins shards into one run.
@@ -117,7 +121,7 @@ pub(super) fn merge_shards(request: &MergeRequest, view: View) -> Result<Exit, A
         ..request.clone()
     };
     let merged = merge(&request, std::env::args().collect())?;
-    show(view, &merged, |style| merge_text(&merged, style))
+    show(view, || &merged, |style| merge_text(&merged, style))
 }
 
 /// Runs the jobs of a nightly configuration, or shows what it would do.
@@ -128,7 +132,11 @@ pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppE
     })?;
     if request.dry_run {
         let estimate = nightly::estimate(plan)?;
-        return show(view, &estimate, |style| nightly_plan_text(&estimate, style));
+        return show(
+            view,
+            || &estimate,
+            |style| nightly_plan_text(&estimate, style),
+        );
     }
     let mut runner = ProcessRunner {
         program: std::env::current_exe().context("the path of this program")?,
@@ -143,6 +151,6 @@ pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppE
             summary: nightly_summary,
         },
     )?;
-    show(view, &report, |_| nightly_markdown(&report))?;
+    show(view, || &report, |_| nightly_markdown(&report))?;
     Ok(report.exit())
 }

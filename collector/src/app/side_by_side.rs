@@ -26,9 +26,11 @@ pub(super) fn pairs(request: &PairsRequest, view: View) -> Result<Exit, AppError
             let replayed = with_session(view.verbosity, |session| {
                 Ok(replay(run, group, python.as_deref(), session)?)
             })?;
-            show(view, &pair_replay_json(&replayed), |style| {
-                pair_replay_text(&replayed, style)
-            })?;
+            show(
+                view,
+                || pair_replay_json(&replayed),
+                |style| pair_replay_text(&replayed, style),
+            )?;
             return Ok(match replayed.is_like_before() {
                 true => Exit::Done,
                 false => Exit::Regression,
@@ -37,7 +39,7 @@ pub(super) fn pairs(request: &PairsRequest, view: View) -> Result<Exit, AppError
     };
     let (report, end) =
         until_interrupted(view, |session| measure(&plan, python.as_deref(), session))?;
-    show(view, &report, |style| pairs_text(&report, style))?;
+    show(view, || &report, |style| pairs_text(&report, style))?;
     Ok(match end {
         End::Asked => Exit::Interrupted,
         End::Own if report.has_failures() => Exit::PointsFailed,
@@ -55,9 +57,11 @@ pub(super) fn cotune_command(
     view: View,
 ) -> anyhow::Result<Exit> {
     let report = cotune(request, session)?;
-    show(view, &cotune_json(&report), |style| {
-        cotune_text(&report, style)
-    })?;
+    show(
+        view,
+        || cotune_json(&report),
+        |style| cotune_text(&report, style),
+    )?;
     Ok(Exit::Done)
 }
 
@@ -77,9 +81,11 @@ pub(super) fn run_graph_command(
     if let Some(path) = &request.how.out {
         opdata::write_atomically(path, format!("{:#}\n", graph_json(&report)).as_bytes())?;
     }
-    show(view, &graph_json(&report), |style| {
-        graph_text(&report, style)
-    })?;
+    show(
+        view,
+        || graph_json(&report),
+        |style| graph_text(&report, style),
+    )?;
     Ok(match report.ways.iter().all(|way| way.same_bits) {
         true => Exit::Done,
         false => Exit::Failed,

@@ -57,7 +57,11 @@ pub(super) fn best(args: BestArgs, view: View) -> anyhow::Result<Exit> {
         let own = |entry: &Entry| args.what.as_deref() == Some(&entry.key.workload);
         entries = store.all()?.into_iter().filter(own).collect();
     }
-    show(view, &entries, |style| best_text(&entries, is_one, style))?;
+    show(
+        view,
+        || &entries,
+        |style| best_text(&entries, is_one, style),
+    )?;
     Ok(Exit::Done)
 }
 
@@ -91,9 +95,11 @@ pub(super) fn apply_best(
         return Err(Misuse(message).into());
     }
     let applied = apply(request, session)?;
-    show(view, &applied_json(&applied), |style| {
-        applied_text(&applied, style)
-    })?;
+    show(
+        view,
+        || applied_json(&applied),
+        |style| applied_text(&applied, style),
+    )?;
     Ok(Exit::Done)
 }
 
@@ -138,12 +144,14 @@ pub(super) fn perform(
             let contents = existing(&path)?.verify()?;
             show(
                 view,
-                &json!({
-                    "store": path,
-                    "schedules": contents.schedules,
-                    "workloads": contents.workloads,
-                    "machines": contents.machines,
-                }),
+                || {
+                    json!({
+                        "store": path,
+                        "schedules": contents.schedules,
+                        "workloads": contents.workloads,
+                        "machines": contents.machines,
+                    })
+                },
                 |_| {
                     format!(
                         "{}: sound; {} of {} for {}\n",
@@ -167,13 +175,15 @@ fn say_added(
 ) -> anyhow::Result<Exit> {
     show(
         view,
-        &json!({
-            "store": path,
-            "seen": added.seen,
-            "usable": added.usable,
-            "better": added.better,
-            "left_out": left_out,
-        }),
+        || {
+            json!({
+                "store": path,
+                "seen": added.seen,
+                "usable": added.usable,
+                "better": added.better,
+                "left_out": left_out,
+            })
+        },
         |_| {
             let mut out = format!(
                 "{}: {} new or faster, of {} with a time and a schedule, of {}\n",

@@ -97,15 +97,18 @@ fn show_run(args: &ShowArgs, view: View) -> anyhow::Result<()> {
             timeline.text(COLUMNS)
         )
     };
-    let mut object = json!({
-        "workload": w, "how": how, "profile": profile.name, "simulated": simulated,
-        "limit": simulated.limit(hardware).word(),
-    });
-    if args.disassembly {
-        let lines = program.instructions.iter().map(ToString::to_string);
-        object["instructions"] = lines.collect();
-    }
-    Ok(show(view, &object, |_| text())?)
+    let object = || {
+        let mut object = json!({
+            "workload": w, "how": how, "profile": profile.name, "simulated": simulated,
+            "limit": simulated.limit(hardware).word(),
+        });
+        if args.disassembly {
+            let lines = program.instructions.iter().map(ToString::to_string);
+            object["instructions"] = lines.collect();
+        }
+        object
+    };
+    Ok(show(view, object, |_| text())?)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -187,13 +190,15 @@ fn calibrate(args: &CalibrateArgs, view: View) -> anyhow::Result<()> {
             fitted.left_out_percent.iter().copied().fold(0.0, f64::max)
         )
     };
-    let object = json!({
-        "profile": before.name, "configurations": samples.len(), "tasks": tasks, "refused": refused,
-        "error_percent": fitted.error_percent,
-        "left_out_error_percent": fitted.left_out_error_percent(),
-        "timing": after.timing,
-    });
-    Ok(show(view, &object, |_| text())?)
+    let object = || {
+        json!({
+            "profile": before.name, "configurations": samples.len(), "tasks": tasks, "refused": refused,
+            "error_percent": fitted.error_percent,
+            "left_out_error_percent": fitted.left_out_error_percent(),
+            "timing": after.timing,
+        })
+    };
+    Ok(show(view, object, |_| text())?)
 }
 
 fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
@@ -211,78 +216,83 @@ fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
         .filter_map(Task::chosen_over_best)
         .collect();
     let found = chosen.iter().filter(|over| **over <= 1.01).count();
-    let tasks = compared.tasks.iter().map(|task| {
-        let errors = task.errors_percent();
+    let object = || {
+        let tasks = compared.tasks.iter().map(|task| {
+            let errors = task.errors_percent();
+            json!({
+                "workload": task.workload, "configurations": task.times.len(), "mean_error_percent": mean(&errors),
+                "largest_error_percent": largest(&errors), "chosen_over_best": task.chosen_over_best(),
+            })
+        });
         json!({
-            "workload": task.workload, "configurations": task.times.len(), "mean_error_percent": mean(&errors),
-            "largest_error_percent": largest(&errors), "chosen_over_best": task.chosen_over_best(),
+            "profile": profile.name, "tasks": tasks.collect::<Vec<_>>(), "mean_error_percent": mean(&all),
+            "largest_error_percent": largest(&all), "pairs": pairs, "pairs_in_order": right,
+            "tasks_with_a_choice": chosen.len(), "best_found": found, "refused": compared.refused,
+            "wrongly_refused": compared.wrongly_refused.len(), "wrongly_accepted": compared.wrongly_accepted.len(),
+            "unknown": compared.unknown, "other_lines": log.others, "damaged_lines": log.damaged,
         })
-    });
-    let object = json!({
-        "profile": profile.name, "tasks": tasks.collect::<Vec<_>>(), "mean_error_percent": mean(&all),
-        "largest_error_percent": largest(&all), "pairs": pairs, "pairs_in_order": right,
-        "tasks_with_a_choice": chosen.len(), "best_found": found, "refused": compared.refused,
-        "wrongly_refused": compared.wrongly_refused.len(), "wrongly_accepted": compared.wrongly_accepted.len(),
-        "unknown": compared.unknown, "other_lines": log.others, "damaged_lines": log.damaged,
-    });
-    let mut table = Table::new(&[
-        Column::left("task"),
-        Column::right("configs"),
-        Column::right("error %"),
-        Column::right("largest"),
-        Column::right("in order"),
-        Column::right("choice"),
-    ]);
-    for task in &compared.tasks {
-        let errors = task.errors_percent();
-        let (pairs, right) = task.ordered();
-        table.row([
-            task.workload.to_string().into(),
-            task.times.len().to_string().into(),
-            format!("{:.2}", mean(&errors)).into(),
-            format!("{:.2}", largest(&errors)).into(),
-            Cell::from(if pairs > 0 {
-                format!("{right}/{pairs}")
-            } else {
-                String::new()
-            }),
-            Cell::from(
-                task.chosen_over_best()
-                    .map_or_else(String::new, |over| format!("{over:.3}")),
-            ),
+    };
+    let text = || {
+        let mut table = Table::new(&[
+            Column::left("task"),
+            Column::right("configs"),
+            Column::right("error %"),
+            Column::right("largest"),
+            Column::right("in order"),
+            Column::right("choice"),
         ]);
-    }
-    let mut text = format!(
-        "{}\nsimulated with {} beside the board: mean error {:.2} %, largest {:.1} %\n\
+        for task in &compared.tasks {
+            let errors = task.errors_percent();
+            let (pairs, right) = task.ordered();
+            table.row([
+                task.workload.to_string().into(),
+                task.times.len().to_string().into(),
+                format!("{:.2}", mean(&errors)).into(),
+                format!("{:.2}", largest(&errors)).into(),
+                Cell::from(if pairs > 0 {
+                    format!("{right}/{pairs}")
+                } else {
+                    String::new()
+                }),
+                Cell::from(
+                    task.chosen_over_best()
+                        .map_or_else(String::new, |over| format!("{over:.3}")),
+                ),
+            ]);
+        }
+        let mut text = format!(
+            "{}\nsimulated with {} beside the board: mean error {:.2} %, largest {:.1} %\n\
          {right} of {pairs} pairs that differ by more than 1 % are in the board's order; the choice of the simulator is \
          within 1 % of the board's best in {found} of {} tasks\n\
          {} that the compiler refused are refused here, {} are not; {} that ran are refused here; {} failed on the board \
          for other reasons\n",
-        table.render(opreport::Style::for_stdout()),
-        profile.name,
-        mean(&all),
-        largest(&all),
-        chosen.len(),
-        compared.refused,
-        compared.wrongly_accepted.len(),
-        compared.wrongly_refused.len(),
-        compared.unknown,
-    );
-    for (workload, config, why) in compared.wrongly_refused.iter().take(5) {
-        text.push_str(&format!(
-            "  refused though it ran: {workload}; {config}: {why}\n"
-        ));
-    }
-    for (workload, config) in compared.wrongly_accepted.iter().take(5) {
-        text.push_str(&format!(
-            "  accepted though it was refused: {workload}; {config}\n"
-        ));
-    }
-    if log.others + log.damaged > 0 {
-        text.push_str(&format!(
-            "{} lines are of other tasks, {} are damaged\n",
-            log.others, log.damaged
-        ));
-    }
-    Ok(show(view, &object, |_| text)?)
+            table.render(opreport::Style::for_stdout()),
+            profile.name,
+            mean(&all),
+            largest(&all),
+            chosen.len(),
+            compared.refused,
+            compared.wrongly_accepted.len(),
+            compared.wrongly_refused.len(),
+            compared.unknown,
+        );
+        for (workload, config, why) in compared.wrongly_refused.iter().take(5) {
+            text.push_str(&format!(
+                "  refused though it ran: {workload}; {config}: {why}\n"
+            ));
+        }
+        for (workload, config) in compared.wrongly_accepted.iter().take(5) {
+            text.push_str(&format!(
+                "  accepted though it was refused: {workload}; {config}\n"
+            ));
+        }
+        if log.others + log.damaged > 0 {
+            text.push_str(&format!(
+                "{} lines are of other tasks, {} are damaged\n",
+                log.others, log.damaged
+            ));
+        }
+        text
+    };
+    Ok(show(view, object, |_| text())?)
 }

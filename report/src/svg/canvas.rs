@@ -9,6 +9,9 @@ pub(super) const SIZE: (f64, f64) = (640.0, 480.0);
 /// Room for labels, pixels.
 pub(super) const MARGIN: f64 = 56.0;
 
+/// Width of a letter over the font size.
+pub(super) const LETTER: f64 = 0.6;
+
 /// Where a text is anchored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
@@ -36,8 +39,6 @@ pub(super) struct Canvas {
 impl Canvas {
     /// A white sheet with a title of a font size in pixels; a smaller one if the title would not fit.
     pub fn new(title: &str, title_px: u32) -> Self {
-        /// Mean width of a letter over the font size.
-        const LETTER: f64 = 0.55;
         let (width, height) = SIZE;
         let fits = width / (LETTER * title.chars().count().max(1) as f64);
         let title_px = title_px.min(fits as u32);

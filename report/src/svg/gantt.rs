@@ -1,6 +1,6 @@
 //! Gantt charts: what runs on each lane, over time.
 
-use super::canvas::{Anchor, Canvas, SIZE};
+use super::canvas::{Anchor, Canvas, LETTER, SIZE};
 use super::plot::COLOURS;
 use crate::html::escape;
 
@@ -10,8 +10,8 @@ const LEFT: f64 = 72.0;
 const AROUND: f64 = 40.0;
 /// Shortest bar that has its name in it, pixels.
 const NAMED: f64 = 60.0;
-/// Width of a letter, pixels.
-const LETTER: f64 = 6.0;
+/// Font size of that name, pixels.
+const NAME_PX: f64 = 10.0;
 /// Ticks of the axis of time.
 const TICKS: u32 = 5;
 
@@ -61,10 +61,10 @@ pub fn gantt(title: &str, unit: &str, lanes: &[&str], bars: &[Bar<'_>]) -> Strin
             bar.end,
         ));
         if right - left > NAMED {
-            let letters = ((right - left) / LETTER) as usize - 1;
+            let letters = ((right - left) / (LETTER * NAME_PX)) as usize - 1;
             let short: String = bar.name.chars().take(letters).collect();
             canvas.line(format_args!(
-                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" fill=\"white\">{}</text>",
+                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"{NAME_PX}\" fill=\"white\">{}</text>",
                 left + 3.0,
                 y(bar.lane) + step / 2.0,
                 escape(&short)
