@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 
-use rust_xlsxwriter::{Format, Workbook, Worksheet};
+use rust_xlsxwriter::Workbook;
 
 use crate::export::layout::{Addresses, Row, sheet_columns};
-use crate::export::xlsx::style::{Style, widths};
-use crate::export::xlsx::{MAX_ROWS, Written, header};
+use crate::export::xlsx::style::{Page, Style};
+use crate::export::xlsx::{MAX_ROWS, Written};
 use crate::matching::event::Event;
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
@@ -27,7 +27,6 @@ pub(super) fn write(
     book: &mut Workbook,
     style: &Style,
 ) -> Written {
-    let bold = &style.bold;
     let Some(viewer) = Viewer::new(profile, stream) else {
         return Ok(());
     };
@@ -36,20 +35,21 @@ pub(super) fn write(
     let mut next = 0;
     for part in 1.. {
         let sheet = book.add_worksheet_with_constant_memory();
-        widths(sheet, &columns, 12.0)?;
+        let page = &mut Page { sheet, style };
+        page.widths(columns.iter().copied(), 12.0)?;
         let mut row = 0;
         if part == 1 {
-            sheet.set_name(&base)?;
+            page.sheet.set_name(&base)?;
             row = match stream.engine {
-                Engine::Tiu => tiu_block(profile, &viewer, sheet, bold)?,
-                _ => dma_block(&viewer, sheet, bold)?,
+                Engine::Tiu => tiu_block(profile, &viewer, page)?,
+                _ => dma_block(&viewer, page)?,
             };
         } else {
-            sheet.set_name(format!("{base} ({part})"))?;
+            page.sheet.set_name(format!("{base} ({part})"))?;
         }
-        header(sheet, row, 0, &columns, bold)?;
+        page.header(row, 0, &columns.join("|"))?;
         // The cell that identifies a command, and the names of the columns.
-        sheet.set_freeze_panes(row + 1, 4)?;
+        page.sheet.set_freeze_panes(row + 1, 4)?;
         let room = (MAX_ROWS - row - 1) as usize;
         for (index, event) in events.iter().enumerate().skip(next).take(room) {
             row += 1;
@@ -57,7 +57,7 @@ pub(super) fn write(
             let cells = Row::new(profile, &view, events);
             for (column, name) in (0u16..).zip(&columns) {
                 if let Some(value) = cells.cell(name, Addresses::Hexadecimal) {
-                    write_value(sheet, row, column, &value)?;
+                    write_value(page, row, column, &value)?;
                 }
             }
             if index % AT_ONCE == 0 {
@@ -72,27 +72,20 @@ pub(super) fn write(
     Ok(())
 }
 
-fn write_value(sheet: &mut Worksheet, row: u32, column: u16, value: &Value) -> Written {
+fn write_value(page: &mut Page<'_>, row: u32, column: u16, value: &Value) -> Written {
     match value {
         // Beyond 2^53 a spreadsheet would round: keep the digits as text.
         Value::Int(number) if number.unsigned_abs() < 1 << 53 => {
-            sheet.write(row, column, *number as f64)?;
+            page.text(row, column, *number as f64)
         }
-        Value::Float(number) => {
-            sheet.write(row, column, *number)?;
-        }
-        value => {
-            sheet.write(row, column, value.to_string())?;
-        }
+        Value::Float(number) => page.text(row, column, *number),
+        value => page.text(row, column, value.to_string()),
     }
-    Ok(())
 }
 
-fn row_of(sheet: &mut Worksheet, row: u32, from: u16, values: &[Value]) -> Written {
-    for (column, value) in (from..).zip(values) {
-        write_value(sheet, row, column, value)?;
-    }
-    Ok(())
+fn row_of(page: &mut Page<'_>, row: u32, from: u16, values: &[Value]) -> Written {
+    let mut cells = (from..).zip(values);
+    cells.try_for_each(|(column, value)| write_value(page, row, column, value))
 }
 
 /// Sums of TIU commands of one type.
@@ -142,12 +135,7 @@ fn ratio(part: f64, whole: f64) -> String {
 
 /// Writes the head of a TIU sheet: totals, the chip, and a row for each type of function. Returns the row of the column
 /// names.
-fn tiu_block(
-    profile: &Profile,
-    viewer: &Viewer,
-    sheet: &mut Worksheet,
-    bold: &Format,
-) -> std::result::Result<u32, rust_xlsxwriter::XlsxError> {
+fn tiu_block(profile: &Profile, viewer: &Viewer, page: &mut Page<'_>) -> Written<u32> {
     let mut kinds: Vec<(String, Work)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let (mut all, mut waiting) = (Work::default(), 0);
@@ -186,19 +174,13 @@ fn tiu_block(
     ];
     let names = spec.map(|(name, _)| name);
     let values = spec.map(|(_, key)| chip(key));
-    header(sheet, 0, 0, &["Performance"], bold)?;
-    let totals = [
-        "totalTiuCycle",
-        "totalAlgCycle",
-        "algTotalOps",
-        "totalUArchOps",
-        "uArchURate",
-        "waitMsgTotalTime",
-    ];
-    header(sheet, 0, 1, &totals, bold)?;
-    header(sheet, 0, 14, &["Detail Spec"], bold)?;
-    header(sheet, 0, 15, &names, bold)?;
-    header(sheet, 1, 0, &["Summary"], bold)?;
+    let totals =
+        "totalTiuCycle|totalAlgCycle|algTotalOps|totalUArchOps|uArchURate|waitMsgTotalTime";
+    page.header(0, 0, "Performance")?;
+    page.header(0, 1, totals)?;
+    page.header(0, 14, "Detail Spec")?;
+    page.header(0, 15, &names.join("|"))?;
+    page.header(1, 0, "Summary")?;
     let rate = ratio(all.alg_ops as f64, all.uarch_ops as f64);
     let sums = [
         working.into(),
@@ -208,26 +190,14 @@ fn tiu_block(
         rate.into(),
         Value::from(waiting),
     ];
-    row_of(sheet, 1, 1, &sums)?;
-    row_of(sheet, 1, 15, &values)?;
-    let columns = [
-        "Statistics",
-        "Function Name",
-        "Instr Num",
-        "Alg Ops",
-        "Alg Ops Ratio",
-        "Alg Cycle",
-        "Alg Cycle Ratio",
-        "uArch Ops",
-        "uArch URate",
-        "uArch Ops Ratio",
-        "Asic Cycle",
-        "Asic Cycle Ratio",
-    ];
-    header(sheet, 5, 0, &columns, bold)?;
+    row_of(page, 1, 1, &sums)?;
+    row_of(page, 1, 15, &values)?;
+    let columns = "Statistics|Function Name|Instr Num|Alg Ops|Alg Ops Ratio|Alg Cycle|Alg Cycle Ratio|\
+        uArch Ops|uArch URate|uArch Ops Ratio|Asic Cycle|Asic Cycle Ratio";
+    page.header(5, 0, columns)?;
     let mut row = 6;
     for (name, work) in &kinds {
-        row_of(sheet, row, 1, &work.cells(name, &all, working))?;
+        row_of(page, row, 1, &work.cells(name, &all, working))?;
         row += 1;
     }
     let overall = Work {
@@ -238,16 +208,12 @@ fn tiu_block(
     for share in [3, 5, 8, 10] {
         cells[share] = "100.00%".into();
     }
-    row_of(sheet, row, 1, &cells)?;
+    row_of(page, row, 1, &cells)?;
     Ok(row + 2)
 }
 
 /// Totals. Returns the row of the column names.
-fn dma_block(
-    viewer: &Viewer,
-    sheet: &mut Worksheet,
-    bold: &Format,
-) -> std::result::Result<u32, rust_xlsxwriter::XlsxError> {
+fn dma_block(viewer: &Viewer, page: &mut Page<'_>) -> Written<u32> {
     let (mut cycles, mut waiting, mut stalled) = (0, 0, 0);
     // Bytes and ns of transfers with DDR, and of the others with L2.
     let mut traffic = [(0u64, 0u64); 2];
@@ -281,20 +247,11 @@ fn dma_block(
         };
         Value::Float((value * 100.0).round_ties_even() / 100.0)
     };
-    header(sheet, 0, 0, &["Performance"], bold)?;
-    let names = [
-        "totalDmaCycle",
-        "workingCycle",
-        "totalStallCycle",
-        "stallCycleRatio",
-        "totalDdrDataSize(B)",
-        "totalL2DataSize(B)",
-        "ddrAvgBandwidth(GB/s)",
-        "l2AvgBandwidth(GB/s)",
-        "waitMsgTotalTime",
-    ];
-    header(sheet, 0, 2, &names, bold)?;
-    header(sheet, 1, 0, &["Summary"], bold)?;
+    let names = "totalDmaCycle|workingCycle|totalStallCycle|stallCycleRatio|totalDdrDataSize(B)|\
+        totalL2DataSize(B)|ddrAvgBandwidth(GB/s)|l2AvgBandwidth(GB/s)|waitMsgTotalTime";
+    page.header(0, 0, "Performance")?;
+    page.header(0, 2, names)?;
+    page.header(1, 0, "Summary")?;
     let sums = [
         Value::from(cycles - waiting),
         Value::from(cycles - waiting),
@@ -306,8 +263,8 @@ fn dma_block(
         rate(traffic[1]),
         waiting.into(),
     ];
-    row_of(sheet, 1, 2, &sums)?;
+    row_of(page, 1, 2, &sums)?;
     let note = "*Stall Cycle: cycles in which TIU and DMA waited for one another's bank.";
-    sheet.write(4, 0, note)?;
+    page.text(4, 0, note)?;
     Ok(5)
 }

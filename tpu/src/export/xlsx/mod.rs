@@ -11,15 +11,15 @@ mod totals;
 
 use std::path::Path;
 
-use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
+use rust_xlsxwriter::{Workbook, XlsxError};
 
-use crate::analysis::rollup::{Filter, Grouping, roll_up};
+use crate::analysis::rollup::{Filter, Group, Grouping, roll_up};
 use crate::analysis::roofline::{element_bytes, place};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Result};
 use crate::profile::Profile;
 use crate::report::Engine;
-use style::{Kind, Style, widths};
+use style::{Kind, Page, Style};
 
 /// Rows a sheet can hold.
 pub const MAX_ROWS: u32 = 1_048_576;
@@ -32,131 +32,105 @@ pub fn write(profile: &Profile, summary: &Summary, path: &Path) -> Result<()> {
     };
     let mut book = Workbook::new();
     let style = Style::new();
+    sheets(profile, summary, &mut book, &style).map_err(failed)?;
+    book.save(path).map_err(failed)
+}
+
+/// The result of writing a cell.
+type Written<T = ()> = std::result::Result<T, XlsxError>;
+
+/// Writes all sheets.
+fn sheets(profile: &Profile, summary: &Summary, book: &mut Workbook, style: &Style) -> Written {
     if !profile.report.is_whole() {
-        account(profile, book.add_worksheet(), &style).map_err(failed)?;
+        account(profile, &mut page(book, style, "NOT WHOLE")?)?;
     }
     let element_bytes = element_bytes(profile);
-    front::write(
-        profile,
-        summary,
-        element_bytes,
-        book.add_worksheet(),
-        &style,
-    )
-    .map_err(failed)?;
-    totals::write(profile, summary, book.add_worksheet(), &style).map_err(failed)?;
+    let mut front = page(book, style, "Summary")?;
+    front::write(profile, summary, element_bytes, &mut front)?;
+    totals::write(profile, summary, &mut page(book, style, "Engine Summary")?)?;
     for (grouping, name) in [
         (Grouping::Operator, "Operators"),
         (Grouping::Shape, "Operators by shape"),
         (Grouping::Kernel, "Kernels"),
         (Grouping::Layer, "Layer by Layer Info"),
     ] {
-        groups(profile, grouping, name, element_bytes, &mut book, &style).map_err(failed)?;
+        let mut groups = roll_up(profile, grouping, &Filter::default());
+        if grouping == Grouping::Layer {
+            groups.sort_by_key(|group| group.order);
+        }
+        if !groups.is_empty() {
+            let mut page = page(book, style, name)?;
+            write_groups(profile, &groups, element_bytes, &mut page)?;
+        }
     }
-    for (stream, events) in profile.streams().filter(|(_, events)| !events.is_empty()) {
-        engines::write(profile, stream, events, &mut book, &style).map_err(failed)?;
-    }
-    book.save(path).map_err(failed)
-}
-
-/// The result of writing a cell.
-type Written = std::result::Result<(), XlsxError>;
-
-/// Names in bold from a column on.
-fn header(sheet: &mut Worksheet, row: u32, from: u16, names: &[&str], bold: &Format) -> Written {
-    for (column, name) in (from..).zip(names) {
-        sheet.write_with_format(row, column, *name, bold)?;
+    let streams = profile.streams().filter(|(_, events)| !events.is_empty());
+    for (stream, events) in streams {
+        engines::write(profile, stream, events, book, style)?;
     }
     Ok(())
+}
+
+/// A new sheet.
+fn page<'a>(book: &'a mut Workbook, style: &'a Style, name: &str) -> Written<Page<'a>> {
+    let sheet = book.add_worksheet().set_name(name)?;
+    Ok(Page { sheet, style })
 }
 
 /// Missing or doubtful data: the first sheet of a damaged dump.
-fn account(profile: &Profile, sheet: &mut Worksheet, style: &Style) -> Written {
-    sheet.set_name("NOT WHOLE")?;
-    let names = ["Where", "Count", "What"];
-    header(sheet, 0, 0, &names, &style.bold)?;
-    widths(sheet, &names, 20.0)?;
-    sheet.set_column_width(2, 120)?;
-    sheet.set_freeze_panes(1, 0)?;
+fn account(profile: &Profile, page: &mut Page<'_>) -> Written {
+    let names = "Where|Count|What";
+    page.header(0, 0, names)?;
+    page.widths(names.split('|'), 20.0)?;
+    page.sheet.set_column_width(2, 120)?;
+    page.sheet.set_freeze_panes(1, 0)?;
     for (row, finding) in (1..MAX_ROWS).zip(profile.report.losses()) {
-        sheet.write(row, 0, &finding.place)?;
-        sheet.write(row, 1, finding.count as f64)?;
-        sheet.write_with_format(row, 2, &finding.text, &style.text)?;
+        page.text(row, 0, &finding.place)?;
+        page.text(row, 1, finding.count as f64)?;
+        let text = &page.style.text;
+        page.sheet.write_with_format(row, 2, &finding.text, text)?;
     }
     Ok(())
 }
 
-/// Columns of a sheet of groups: name and kind of content.
-const GROUP_COLUMNS: [(&str, Option<Kind>); 17] = [
-    ("Number", Some(Kind::Whole)),
-    ("Name", None),
-    ("Kind", None),
-    ("Engine", None),
-    ("Count", Some(Kind::Whole)),
-    ("Total (ns)", Some(Kind::Whole)),
-    ("Share", Some(Kind::Percent)),
-    ("TIU cycles", Some(Kind::Whole)),
-    ("DMA cycles", Some(Kind::Whole)),
-    ("Bytes", Some(Kind::Whole)),
-    ("DDR read (B)", Some(Kind::Whole)),
-    ("DDR written (B)", Some(Kind::Whole)),
-    ("Alg ops", Some(Kind::Whole)),
-    ("uArch ops", Some(Kind::Whole)),
-    ("Median (ns)", Some(Kind::Whole)),
-    ("Gop/s", Some(Kind::Fixed)),
-    ("Share of peak", Some(Kind::Percent)),
-];
+/// Columns of a sheet of groups.
+const GROUP_COLUMNS: &str = "Number|Name|Kind|Engine|Count|Total (ns)|Share|TIU cycles|DMA cycles|Bytes|\
+    DDR read (B)|DDR written (B)|Alg ops|uArch ops|Median (ns)|Gop/s|Share of peak";
 
-fn groups(
+fn write_groups(
     profile: &Profile,
-    grouping: Grouping,
-    name: &str,
+    groups: &[Group],
     element_bytes: f64,
-    book: &mut Workbook,
-    style: &Style,
+    page: &mut Page<'_>,
 ) -> Written {
-    let mut groups = roll_up(profile, grouping, &Filter::default());
-    if groups.is_empty() {
-        return Ok(());
-    }
-    if grouping == Grouping::Layer {
-        groups.sort_by_key(|group| group.order);
-    }
-    let sheet = book.add_worksheet();
-    sheet.set_name(name)?;
-    let names = GROUP_COLUMNS.map(|(name, _)| name);
-    header(sheet, 0, 0, &names, &style.bold)?;
-    widths(sheet, &names, 12.0)?;
-    sheet.set_freeze_panes(1, 2)?;
+    use Kind::{Fixed, Percent, Whole};
+    page.header(0, 0, GROUP_COLUMNS)?;
+    page.widths(GROUP_COLUMNS.split('|'), 12.0)?;
+    page.sheet.set_freeze_panes(1, 2)?;
     let last = groups.len().min(MAX_ROWS as usize - 1) as u32;
-    sheet.autofilter(0, 0, last, names.len() as u16 - 1)?;
-    for (row, group) in (1..MAX_ROWS).zip(&groups) {
+    let columns = GROUP_COLUMNS.split('|').count() as u16;
+    page.sheet.autofilter(0, 0, last, columns - 1)?;
+    for (row, group) in (1..MAX_ROWS).zip(groups) {
         let point = place(profile.chip.spec(), profile.tiu_mhz, element_bytes, group);
-        sheet.write(row, 1, group.label())?;
-        sheet.write(row, 2, &group.kind)?;
-        sheet.write(row, 3, group.engine.map_or("", Engine::name))?;
+        page.numbers(row, 0, [(Some(f64::from(group.order)), Whole)])?;
+        page.text(row, 1, group.label())?;
+        page.text(row, 2, &group.kind)?;
+        page.text(row, 3, group.engine.map_or("", Engine::name))?;
         let numbers = [
-            (0, Some(f64::from(group.order))),
-            (4, Some(group.count as f64)),
-            (5, Some(group.total_ns as f64)),
-            (6, Some(group.share)),
-            (7, Some(group.tiu_cycles as f64)),
-            (8, Some(group.dma_cycles as f64)),
-            (9, Some(group.bytes as f64)),
-            (10, Some(group.ddr_read_bytes as f64)),
-            (11, Some(group.ddr_write_bytes as f64)),
-            (12, group.alg_ops),
-            (13, group.uarch_ops),
-            (14, group.median_ns()),
-            (15, point.achieved_gops),
-            (16, point.peak_share),
+            (Some(group.count as f64), Whole),
+            (Some(group.total_ns as f64), Whole),
+            (Some(group.share), Percent),
+            (Some(group.tiu_cycles as f64), Whole),
+            (Some(group.dma_cycles as f64), Whole),
+            (Some(group.bytes as f64), Whole),
+            (Some(group.ddr_read_bytes as f64), Whole),
+            (Some(group.ddr_write_bytes as f64), Whole),
+            (group.alg_ops, Whole),
+            (group.uarch_ops, Whole),
+            (group.median_ns(), Whole),
+            (point.achieved_gops, Fixed),
+            (point.peak_share, Percent),
         ];
-        for (column, value) in numbers {
-            let kind = GROUP_COLUMNS[usize::from(column)].1;
-            if let (Some(value), Some(kind)) = (value, kind) {
-                sheet.write_with_format(row, column, value, style.of(kind))?;
-            }
-        }
+        page.numbers(row, 4, numbers)?;
     }
     Ok(())
 }

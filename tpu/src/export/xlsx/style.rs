@@ -1,6 +1,8 @@
 //! Style of sheets: bold headers that stay visible, columns as wide as their content, numbers as numbers.
 
-use rust_xlsxwriter::{Format, FormatAlign, Worksheet, XlsxError};
+use rust_xlsxwriter::{Format, FormatAlign, IntoExcelData, Worksheet};
+
+use super::Written;
 
 /// Formats of cells.
 pub(super) struct Style {
@@ -49,12 +51,50 @@ pub(super) enum Kind {
     Percent,
 }
 
-/// Makes columns wide enough for their names and their expected content, in characters.
-pub(super) fn widths(sheet: &mut Worksheet, names: &[&str], least: f64) -> Result<(), XlsxError> {
-    for (column, name) in (0u16..).zip(names) {
-        let long = name.contains("Name") || *name == "What";
-        let width = (name.chars().count() as f64 + 2.0).max(if long { 36.0 } else { least });
-        sheet.set_column_width(column, width.min(60.0))?;
+/// A sheet, and the formats of its cells.
+pub(super) struct Page<'a> {
+    pub sheet: &'a mut Worksheet,
+    pub style: &'a Style,
+}
+
+impl Page<'_> {
+    /// Names in bold from a column on; they stand in one text, with `|` between them.
+    pub fn header(&mut self, row: u32, from: u16, names: &str) -> Written {
+        for (column, name) in (from..).zip(names.split('|')) {
+            let bold = &self.style.bold;
+            self.sheet.write_with_format(row, column, name, bold)?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Makes columns wide enough for their names and their expected content, in characters.
+    pub fn widths<'n>(&mut self, names: impl Iterator<Item = &'n str>, least: f64) -> Written {
+        for (column, name) in (0u16..).zip(names) {
+            let long = name.contains("Name") || name == "What";
+            let width = (name.chars().count() as f64 + 2.0).max(if long { 36.0 } else { least });
+            self.sheet.set_column_width(column, width.min(60.0))?;
+        }
+        Ok(())
+    }
+
+    /// A text.
+    pub fn text(&mut self, row: u32, column: u16, text: impl IntoExcelData) -> Written {
+        self.sheet.write(row, column, text).map(drop)
+    }
+
+    /// Numbers from a column on; the cell of a missing one stays empty.
+    pub fn numbers(
+        &mut self,
+        row: u32,
+        from: u16,
+        numbers: impl IntoIterator<Item = (Option<f64>, Kind)>,
+    ) -> Written {
+        for (column, (number, kind)) in (from..).zip(numbers) {
+            if let Some(number) = number {
+                let format = self.style.of(kind);
+                self.sheet.write_with_format(row, column, number, format)?;
+            }
+        }
+        Ok(())
+    }
 }

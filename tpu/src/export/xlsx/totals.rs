@@ -3,60 +3,31 @@
 //! The numbers are those of `summary.txt`, as numbers, not as text; bigTpuProfile has others in its two files.
 //! Transfers of ports are in the last row only: a port belongs to no core.
 
-use rust_xlsxwriter::Worksheet;
-
 use crate::analysis::summary::{CoreTotals, EngineTotals, Summary, Traffic};
-use crate::export::xlsx::style::{Kind, Style, widths};
-use crate::export::xlsx::{Written, header};
+use crate::export::xlsx::Written;
+use crate::export::xlsx::style::{Kind, Page};
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
 use crate::view::Viewer;
 
 /// Columns of a core.
-const COLUMNS: [&str; 23] = [
-    "CoreId",
-    "TiuWorkingRatio",
-    "Parallelism",
-    "Concurrency",
-    "totalTime(us)",
-    "totalTiuCycle",
-    "totalAlgCycle",
-    "totalAlgOps",
-    "totalUArchOps",
-    "uArchURate",
-    "totalGdmaCycle",
-    "totalDdrDataSize",
-    "totalL2DataSize",
-    "ddrAvgBandwidth",
-    "l2AvgBandwidth",
-    "totalSdmaCycle",
-    "totalDdrDataSize",
-    "ddrAvgBandwidth",
-    "totalcdmaCycle",
-    "totalDdrDataSize",
-    "totalL2DataSize",
-    "ddrAvgBandwidth",
-    "l2AvgBandwidth",
-];
+const COLUMNS: &str = "CoreId|TiuWorkingRatio|Parallelism|Concurrency|totalTime(us)|\
+    totalTiuCycle|totalAlgCycle|totalAlgOps|totalUArchOps|uArchURate|totalGdmaCycle|\
+    totalDdrDataSize|totalL2DataSize|ddrAvgBandwidth|l2AvgBandwidth|totalSdmaCycle|\
+    totalDdrDataSize|ddrAvgBandwidth|totalcdmaCycle|totalDdrDataSize|totalL2DataSize|\
+    ddrAvgBandwidth|l2AvgBandwidth";
 const HEADER_ROW: u32 = 4;
 
 /// Writes the sheet.
-pub(super) fn write(
-    profile: &Profile,
-    summary: &Summary,
-    sheet: &mut Worksheet,
-    style: &Style,
-) -> Written {
-    let bold = &style.bold;
-    sheet.set_name("Engine Summary")?;
-    widths(sheet, &COLUMNS, 16.0)?;
-    sheet.set_freeze_panes(HEADER_ROW + 1, 1)?;
-    sheet.write_with_format(0, 0, format!("Platform: {}", profile.chip), bold)?;
-    header(sheet, HEADER_ROW, 0, &COLUMNS, bold)?;
+pub(super) fn write(profile: &Profile, summary: &Summary, page: &mut Page<'_>) -> Written {
+    page.widths(COLUMNS.split('|'), 16.0)?;
+    page.sheet.set_freeze_panes(HEADER_ROW + 1, 1)?;
+    page.header(0, 0, &format!("Platform: {}", profile.chip))?;
+    page.header(HEADER_ROW, 0, COLUMNS)?;
     let whole = summary.total_ns.max(1) as f64;
     let mut row = HEADER_ROW + 1;
     for core in &summary.cores {
-        sheet.write(row, 0, core.core)?;
+        page.text(row, 0, core.core)?;
         let (tiu, gdma) = (core.tiu.work_ns as f64, core.gdma.work_ns as f64);
         let both = if tiu.min(gdma) > 0.0 {
             (tiu + gdma - whole) / tiu.min(gdma)
@@ -78,10 +49,10 @@ pub(super) fn write(
             sdma: core.sdma.ddr,
             ports: None,
         };
-        numbers.write(summary, sheet, row, style)?;
+        numbers.write(summary, page, row)?;
         row += 1;
     }
-    sheet.write(row, 0, "Overall")?;
+    page.text(row, 0, "Overall")?;
     let most = |of: fn(&CoreTotals) -> u64| summary.cores.iter().map(of).max().unwrap_or(0);
     let sum =
         |of: fn(&CoreTotals) -> Option<f64>| summary.cores.iter().map(of).sum::<Option<f64>>();
@@ -108,8 +79,8 @@ pub(super) fn write(
         sdma: summary.traffic(|c| c.sdma.ddr),
         ports: Some(&summary.ports),
     };
-    overall.write(summary, sheet, row, style)?;
-    all_totals(profile, summary, sheet, row + 3, style)
+    overall.write(summary, page, row)?;
+    all_totals(profile, summary, page, row + 3)
 }
 
 fn alg_cycles(profile: &Profile, core: u32) -> Option<i128> {
@@ -143,7 +114,8 @@ struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    fn write(&self, summary: &Summary, sheet: &mut Worksheet, row: u32, style: &Style) -> Written {
+    fn write(&self, summary: &Summary, page: &mut Page<'_>, row: u32) -> Written {
+        use Kind::{Fixed, Percent, Whole};
         let rate = match self.ops {
             (Some(alg), Some(uarch)) if uarch > 0.0 => Some(alg / uarch),
             _ => None,
@@ -152,69 +124,38 @@ impl Numbers<'_> {
             let all = self.ports?;
             Some(all.iter().map(|(_, totals)| of(totals)).sum::<u64>() as f64)
         };
-        let cells = [
-            Some(self.working),
-            Some(self.parallelism),
-            self.concurrency,
-            Some(summary.total_ns as f64 / 1000.0),
-            Some(self.cycles[0] as f64),
-            self.alg_cycles.map(|cycles| cycles as f64),
-            self.ops.0,
-            self.ops.1,
-            rate,
-            Some(self.cycles[1] as f64),
-            Some(self.gdma[0].bytes as f64),
-            Some(self.gdma[1].bytes as f64),
-            self.gdma[0].gbps,
-            self.gdma[1].gbps,
-            Some(self.cycles[2] as f64),
-            Some(self.sdma.bytes as f64),
-            self.sdma.gbps,
-            ports(|t| t.work_cycles),
-            ports(|t| t.ddr.bytes),
-            ports(|t| t.l2.bytes),
+        let numbers = [
+            (Some(self.working), Percent),
+            (Some(self.parallelism), Percent),
+            (self.concurrency, Percent),
+            (Some(summary.total_ns as f64 / 1000.0), Fixed),
+            (Some(self.cycles[0] as f64), Whole),
+            (self.alg_cycles.map(|cycles| cycles as f64), Whole),
+            (self.ops.0, Whole),
+            (self.ops.1, Whole),
+            (rate, Percent),
+            (Some(self.cycles[1] as f64), Whole),
+            (Some(self.gdma[0].bytes as f64), Whole),
+            (Some(self.gdma[1].bytes as f64), Whole),
+            (self.gdma[0].gbps, Fixed),
+            (self.gdma[1].gbps, Fixed),
+            (Some(self.cycles[2] as f64), Whole),
+            (Some(self.sdma.bytes as f64), Whole),
+            (self.sdma.gbps, Fixed),
+            (ports(|t| t.work_cycles), Whole),
+            (ports(|t| t.ddr.bytes), Whole),
+            (ports(|t| t.l2.bytes), Whole),
         ];
-        for (column, cell) in (1u16..).zip(cells) {
-            let kind = match column {
-                1..=3 | 9 => Kind::Percent,
-                4 | 13 | 14 | 17 => Kind::Fixed,
-                _ => Kind::Whole,
-            };
-            if let Some(number) = cell {
-                sheet.write_with_format(row, column, number, style.of(kind))?;
-            }
-        }
-        Ok(())
+        page.numbers(row, 1, numbers)
     }
 }
 
 /// Columns beyond bigTpuProfile's: each engine's times and rates, then the chip.
-fn all_totals(
-    profile: &Profile,
-    summary: &Summary,
-    sheet: &mut Worksheet,
-    mut row: u32,
-    style: &Style,
-) -> Written {
-    let names = [
-        "Core",
-        "Engine",
-        "Commands",
-        "Work cycles",
-        "Work (ns)",
-        "Busy (ns)",
-        "Idle (ns)",
-        "Utilisation",
-        "Bytes",
-        "GB/s",
-        "DDR GB/s",
-        "DDR read GB/s",
-        "DDR write GB/s",
-        "L2 GB/s",
-        "L2 read GB/s",
-        "L2 write GB/s",
-    ];
-    header(sheet, row, 0, &names, &style.bold)?;
+fn all_totals(profile: &Profile, summary: &Summary, page: &mut Page<'_>, mut row: u32) -> Written {
+    use Kind::{Fixed, Percent, Whole};
+    let names = "Core|Engine|Commands|Work cycles|Work (ns)|Busy (ns)|Idle (ns)|Utilisation|\
+        Bytes|GB/s|DDR GB/s|DDR read GB/s|DDR write GB/s|L2 GB/s|L2 read GB/s|L2 write GB/s";
+    page.header(row, 0, names)?;
     row += 1;
     let cores = summary.cores.iter().flat_map(|core| {
         [
@@ -223,66 +164,48 @@ fn all_totals(
             (core.core, "SDMA", &core.sdma),
         ]
     });
-    let ports = summary
-        .ports
-        .iter()
-        .map(|(port, totals)| (*port, "CDMA port", totals));
-    for (number, engine, totals) in cores
-        .chain(ports)
-        .filter(|(_, _, totals)| totals.commands > 0)
-    {
-        sheet.write(row, 0, number)?;
-        sheet.write(row, 1, engine)?;
+    let ports = summary.ports.iter();
+    let ports = ports.map(|(port, totals)| (*port, "CDMA port", totals));
+    let all = cores.chain(ports);
+    for (number, engine, totals) in all.filter(|(_, _, totals)| totals.commands > 0) {
+        page.text(row, 0, number)?;
+        page.text(row, 1, engine)?;
         let numbers = [
-            totals.commands as f64,
-            totals.work_cycles as f64,
-            totals.work_ns as f64,
-            totals.busy_ns as f64,
-            totals.idle_ns as f64,
-            totals.utilisation,
-            totals.bytes as f64,
+            (Some(totals.commands as f64), Whole),
+            (Some(totals.work_cycles as f64), Whole),
+            (Some(totals.work_ns as f64), Whole),
+            (Some(totals.busy_ns as f64), Whole),
+            (Some(totals.idle_ns as f64), Whole),
+            (Some(totals.utilisation), Percent),
+            (Some(totals.bytes as f64), Whole),
+            (totals.all.gbps, Fixed),
+            (totals.ddr.gbps, Fixed),
+            (totals.ddr_read.gbps, Fixed),
+            (totals.ddr_write.gbps, Fixed),
+            (totals.l2.gbps, Fixed),
+            (totals.l2_read.gbps, Fixed),
+            (totals.l2_write.gbps, Fixed),
         ];
-        for (column, value) in numbers.into_iter().enumerate() {
-            let kind = if column == 5 {
-                Kind::Percent
-            } else {
-                Kind::Whole
-            };
-            sheet.write_with_format(row, column as u16 + 2, value, style.of(kind))?;
-        }
-        let rates = [
-            &totals.all,
-            &totals.ddr,
-            &totals.ddr_read,
-            &totals.ddr_write,
-            &totals.l2,
-            &totals.l2_read,
-            &totals.l2_write,
-        ];
-        for (column, traffic) in rates.into_iter().enumerate() {
-            if let Some(rate) = traffic.gbps {
-                sheet.write_with_format(row, column as u16 + 9, rate, &style.fixed)?;
-            }
-        }
+        page.numbers(row, 2, numbers)?;
         row += 1;
     }
-    constants(profile, summary, sheet, row + 1)
+    constants(profile, summary, page, row + 1)
 }
 
 /// Totals of the dump and the chip's arguments, one a row.
-fn constants(profile: &Profile, summary: &Summary, sheet: &mut Worksheet, mut row: u32) -> Written {
+fn constants(profile: &Profile, summary: &Summary, page: &mut Page<'_>, mut row: u32) -> Written {
     for (key, value) in [
         ("Total (ns)", summary.total_ns as f64),
         ("Parallelism", summary.parallelism),
         ("TIU working ratio", summary.tiu_working_ratio),
     ] {
-        sheet.write(row, 0, key)?;
-        sheet.write(row, 1, value)?;
+        page.text(row, 0, key)?;
+        page.text(row, 1, value)?;
         row += 1;
     }
     for (key, value) in profile.chip.args(profile.tiu_mhz, profile.dma_mhz) {
-        sheet.write(row, 0, key)?;
-        sheet.write(row, 1, value)?;
+        page.text(row, 0, key)?;
+        page.text(row, 1, value)?;
         row += 1;
     }
     Ok(())
