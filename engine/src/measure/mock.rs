@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::counters::{Counter, CounterError, CounterSource, Reading};
+use super::counters::{Counter, CounterError, CounterSource, Counters, Reading};
 use super::timer::Timer;
 
 /// A timer whose calls take scripted times, in turn; the last one repeats.
@@ -37,10 +37,9 @@ impl Timer for ScriptedTimer {
 /// A source with one counter whose counts are scripted, in turn; the last one repeats. A negative count has overflowed.
 #[derive(Debug, Clone)]
 pub struct ScriptedCounter {
-    counters: [Counter; 1],
+    counters: Counters,
     counts: Vec<f64>,
     running_share: f64,
-    resolution: Duration,
     next: usize,
     counting: bool,
 }
@@ -49,10 +48,9 @@ impl ScriptedCounter {
     /// A counter of `name` in the source `scripted`.
     pub fn new(name: &str, counts: impl Into<Vec<f64>>) -> ScriptedCounter {
         ScriptedCounter {
-            counters: [Counter::new(name, "events")],
+            counters: Counters::new("scripted", vec![Counter::new(name, "events")]),
             counts: counts.into(),
             running_share: 1.0,
-            resolution: Duration::ZERO,
             next: 0,
             counting: false,
         }
@@ -69,21 +67,18 @@ impl ScriptedCounter {
 
     /// Sees no change in less than this.
     #[must_use]
-    pub fn resolution(self, resolution: Duration) -> ScriptedCounter {
-        ScriptedCounter { resolution, ..self }
+    pub fn resolution(mut self, resolution: Duration) -> ScriptedCounter {
+        self.counters.resolution = resolution;
+        self
     }
 
     fn refusal(&self, reason: &str) -> CounterError {
-        CounterError::new(self.name(), reason, "write a script with counts")
+        CounterError::new(&*self.counters.source, reason, "write a script with counts")
     }
 }
 
 impl CounterSource for ScriptedCounter {
-    fn name(&self) -> &str {
-        "scripted"
-    }
-
-    fn counters(&self) -> &[Counter] {
+    fn counters(&self) -> &Counters {
         &self.counters
     }
 
@@ -109,16 +104,12 @@ impl CounterSource for ScriptedCounter {
             },
         }])
     }
-
-    fn resolution(&self) -> Duration {
-        self.resolution
-    }
 }
 
 /// A source that refuses to start while the other one of its pair counts.
 #[derive(Debug)]
 pub struct Exclusive {
-    counters: [Counter; 1],
+    counters: Counters,
     register: Rc<Cell<bool>>,
 }
 
@@ -127,7 +118,7 @@ impl Exclusive {
     pub fn pair() -> (Exclusive, Exclusive) {
         let register = Rc::new(Cell::new(false));
         let source = |name| Exclusive {
-            counters: [Counter::new(name, "events")],
+            counters: Counters::new("exclusive", vec![Counter::new(name, "events")]),
             register: Rc::clone(&register),
         };
         (source("first"), source("second"))
@@ -135,18 +126,14 @@ impl Exclusive {
 }
 
 impl CounterSource for Exclusive {
-    fn name(&self) -> &str {
-        "exclusive"
-    }
-
-    fn counters(&self) -> &[Counter] {
+    fn counters(&self) -> &Counters {
         &self.counters
     }
 
     fn start(&mut self) -> Result<(), CounterError> {
         match self.register.replace(true) {
             true => Err(CounterError::new(
-                self.name(),
+                &*self.counters.source,
                 "the register is taken",
                 "wait",
             )),

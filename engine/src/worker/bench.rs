@@ -14,7 +14,7 @@ use crate::interference::load::LoadMeter;
 use crate::interference::remeasure::slowdown_before;
 use crate::measure::check::Comparison;
 use crate::measure::counters::passes::{Calls, budget, count};
-use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
+use crate::measure::counters::{Counted, Opened, Program, Requested, simulate};
 use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
 use crate::measure::{CacheControl, Timer};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured, QuietMoment, Spent};
@@ -217,14 +217,14 @@ struct Timed {
     /// `None` if nothing was to be counted, or the kernel was pruned.
     counted: Option<Counted>,
     /// Simulators that still have to count.
-    simulators: Vec<Box<dyn Simulator>>,
+    simulators: Vec<Requested>,
 }
 
 /// The counts of simulators for a kernel.
 fn simulated(
     shared: &Shared,
     ready: &Ready,
-    simulators: &[Box<dyn Simulator>],
+    simulators: &[Requested],
     one_thread: Duration,
 ) -> Counted {
     let mut counted = Counted::default();
@@ -251,24 +251,33 @@ fn simulated(
             };
             simulate(simulators, &program, &mut counted);
         }
-        Err(error) => refuse(simulators, &error.to_string(), &mut counted),
+        Err(error) => {
+            let reason = error.to_string();
+            let refused = simulators.iter().flat_map(|s| s.counters.refused(&reason));
+            counted.counts.extend(refused);
+        }
     }
     counted
 }
 
 impl Timed {
-    /// The one sample of a simulated time.
-    fn simulated(run: &SimulatedRun) -> Timed {
+    /// Samples of a kernel whose calls are not counted.
+    fn uncounted(taken: Taken) -> Timed {
         Timed {
-            taken: Taken {
-                samples: Nanos::new(run.total_ns).into_iter().collect(),
-                number: 1,
-                warmup: 0,
-                stopped: StopReason::Simulated,
-            },
+            taken,
             counted: None,
             simulators: Vec::new(),
         }
+    }
+
+    /// The one sample of a simulated time.
+    fn simulated(run: &SimulatedRun) -> Timed {
+        Timed::uncounted(Taken {
+            samples: Nanos::new(run.total_ns).into_iter().collect(),
+            number: 1,
+            warmup: 0,
+            stopped: StopReason::Simulated,
+        })
     }
 
     /// Times a kernel whose first run took `first` and was right; then makes the calls that `counters` count.
@@ -286,11 +295,7 @@ impl Timed {
             let bound = ready.kernel.bind(&arguments.tensors);
             let pruned = Pruned { first, limit };
             if let Some(taken) = take_if_pruned(pruned, timer, || bound.call())? {
-                return Ok(Timed {
-                    taken,
-                    counted: None,
-                    simulators: Vec::new(),
-                });
+                return Ok(Timed::uncounted(taken));
             }
         }
         let still;
@@ -319,11 +324,7 @@ impl Timed {
         spent.samples_ns = watch.lap();
         // Opened only now. So no counter runs while samples are taken, and each thread of the pool exists already.
         let Some(open) = counters else {
-            return Ok(Timed {
-                taken,
-                counted: None,
-                simulators: Vec::new(),
-            });
+            return Ok(Timed::uncounted(taken));
         };
         let mut opened = open();
         let simulators = std::mem::take(&mut opened.simulators);

@@ -4,14 +4,13 @@
 //! none. Messages are JSON.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tvm_bridge::rpc::Session;
 
 use crate::measure::counters::request::CounterRequest;
 use crate::measure::counters::{
-    self, Count, Counter, CounterError, CounterSource, Opened, Reading, Side,
+    self, Count, CounterError, CounterSource, Counters, Opened, Reading, Side,
 };
 
 /// The names of the functions.
@@ -22,16 +21,9 @@ pub(crate) const STOP: &str = "opbench.counters.stop";
 /// The open counters.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Offer {
-    sources: Vec<Offered>,
+    sources: Vec<Counters>,
     refused: Vec<Count>,
     is_automatic: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Offered {
-    name: String,
-    counters: Vec<Counter>,
-    resolution: Duration,
 }
 
 /// Opens counters for the threads that a session has.
@@ -41,11 +33,11 @@ pub(super) fn open(session: &Session, request: &CounterRequest) -> Opened {
     let offer: Offer = offer
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
-    let meter = |(index, offered): (usize, Offered)| {
+    let meter = |(index, counters): (usize, Counters)| {
         Box::new(RemoteSource {
             session: session.clone(),
             index,
-            offered,
+            counters,
         }) as Box<dyn CounterSource>
     };
     Opened {
@@ -60,14 +52,14 @@ pub(super) fn open(session: &Session, request: &CounterRequest) -> Opened {
 struct RemoteSource {
     session: Session,
     index: usize,
-    offered: Offered,
+    counters: Counters,
 }
 
 impl RemoteSource {
     fn ask<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<T, CounterError> {
         let lost = || {
             CounterError::new(
-                &*self.offered.name,
+                &*self.counters.source,
                 "the connection is lost",
                 "measure again",
             )
@@ -79,12 +71,8 @@ impl RemoteSource {
 }
 
 impl CounterSource for RemoteSource {
-    fn name(&self) -> &str {
-        &self.offered.name
-    }
-
-    fn counters(&self) -> &[Counter] {
-        &self.offered.counters
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn start(&mut self) -> Result<(), CounterError> {
@@ -93,10 +81,6 @@ impl CounterSource for RemoteSource {
 
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
         self.ask(STOP)
-    }
-
-    fn resolution(&self) -> Duration {
-        self.offered.resolution
     }
 }
 
@@ -112,16 +96,9 @@ impl Served {
         };
         self.0.borrow_mut().clear();
         let opened = counters::open(&request, Side::Host);
+        let sources = opened.meters.iter().map(|meter| meter.counters().clone());
         let offer = Offer {
-            sources: opened
-                .meters
-                .iter()
-                .map(|meter| Offered {
-                    name: meter.name().to_owned(),
-                    counters: meter.counters().to_vec(),
-                    resolution: meter.resolution(),
-                })
-                .collect(),
+            sources: sources.collect(),
             refused: opened.refused,
             is_automatic: opened.is_automatic,
         };

@@ -4,13 +4,10 @@
 //! ([`super::assembly`]); of a kernel without loops it is that block.
 
 use super::assembly::{Effect, assembly, hottest};
-use super::request::Selection;
-use super::{
-    Count, Counter, CounterError, CounterFact, Opened, Program, Simulated, Simulator, SourceKind,
-    Survey,
-};
+use super::{Counter, CounterError, Program, Simulated, Simulator};
 
 /// The kind.
+#[derive(Clone, Copy)]
 pub(super) struct Code;
 
 const NAME: &str = "code";
@@ -28,28 +25,11 @@ const EVENTS: [Event; 6] = [
     ("loop-spills", "instructions", |e| u32::from(e.spills)),
 ];
 
-fn counters() -> impl Iterator<Item = Counter> {
-    EVENTS
-        .iter()
-        .map(|(name, unit, _)| Counter::new(*name, *unit))
-}
-
 fn problem(reason: impl Into<String>, next: &str) -> CounterError {
     CounterError::new(NAME, reason, next)
 }
 
-/// Checks that the assembly of this processor can be parsed here.
-fn available() -> Result<(), CounterError> {
-    if cfg!(target_arch = "x86_64") {
-        return Ok(());
-    }
-    Err(problem(
-        format!("it reads x86's assembly, not {}'s", std::env::consts::ARCH),
-        "count on x86-64, or leave code out",
-    ))
-}
-
-impl SourceKind for Code {
+impl Simulator for Code {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -58,51 +38,23 @@ impl SourceKind for Code {
         "instructions in the innermost loop of the emitted code"
     }
 
-    fn survey(&self) -> Survey {
-        let problem = available().err();
-        let state = available().map(|()| "LLVM's assembly".to_owned());
-        let fact = |counter| CounterFact {
-            counter,
-            usual: true,
-            problem: problem.clone(),
-        };
-        Survey {
-            state,
-            counters: counters().map(fact).collect(),
+    fn counters(&self) -> Vec<Counter> {
+        let counter = |(name, unit, _): &Event| Counter::new(*name, *unit);
+        EVENTS.iter().map(counter).collect()
+    }
+
+    fn available(&self) -> Result<String, CounterError> {
+        match cfg!(target_arch = "x86_64") {
+            true => Ok("LLVM's assembly".to_owned()),
+            false => Err(problem(
+                format!("it reads x86's assembly, not {}'s", std::env::consts::ARCH),
+                "count on x86-64, or leave code out",
+            )),
         }
-    }
-
-    fn check(&self, event: &str) -> Result<(), CounterError> {
-        super::known(NAME, event, counters())?;
-        available()
-    }
-
-    fn open(&self, events: &Selection) -> Opened {
-        Opened {
-            simulators: vec![Box::new(Reader {
-                events: super::selected(events, counters()),
-            })],
-            ..Opened::default()
-        }
-    }
-}
-
-/// Reads kernels.
-struct Reader {
-    events: Vec<Counter>,
-}
-
-impl Simulator for Reader {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
-        &self.events
     }
 
     fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError> {
-        available()?;
+        self.available()?;
         let assembly = assembly(program).map_err(|e| problem(e, "report this operator"))?;
         let effects = inner_loop(&assembly).ok_or_else(|| {
             problem(
@@ -110,14 +62,9 @@ impl Simulator for Reader {
                 "leave code out",
             )
         })?;
-        let count = |counter: &Counter| Count {
-            source: NAME.to_owned(),
-            counter: counter.clone(),
-            value: total(&effects, &counter.name)
-                .ok_or_else(|| "there is no such counter".to_owned()),
-        };
+        let values = EVENTS.iter().map(|event| Ok(total(&effects, event)));
         Ok(Simulated {
-            counts: self.events.iter().map(count).collect(),
+            values: values.collect(),
             cpu: None,
         })
     }
@@ -131,9 +78,8 @@ fn inner_loop(assembly: &str) -> Option<Vec<Effect>> {
 }
 
 /// The sum of a counter over instructions.
-fn total(effects: &[Effect], name: &str) -> Option<f64> {
-    let (_, _, of) = EVENTS.iter().find(|(known, ..)| *known == name)?;
-    Some(effects.iter().map(|effect| f64::from(of(*effect))).sum())
+fn total(effects: &[Effect], (.., of): &Event) -> f64 {
+    effects.iter().map(|effect| f64::from(of(*effect))).sum()
 }
 
 #[cfg(test)]
@@ -149,7 +95,7 @@ mod tests {
         let effects = inner_loop(text).unwrap();
         let counts: Vec<(&str, f64)> = EVENTS
             .iter()
-            .map(|(name, ..)| (*name, total(&effects, name).unwrap()))
+            .map(|event| (event.0, total(&effects, event)))
             .collect();
         assert_eq!(
             counts,
@@ -162,7 +108,6 @@ mod tests {
                 ("loop-spills", 1.0),
             ]
         );
-        assert_eq!(total(&effects, "nonsense"), None);
         assert_eq!(inner_loop("f:\n\tretq\n"), None);
     }
 }

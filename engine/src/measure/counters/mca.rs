@@ -11,13 +11,11 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::assembly::{assembly, hottest};
-use super::request::Selection;
 use super::tools::find_program;
-use super::{
-    Count, Counter, CounterError, Opened, Program, Simulated, Simulator, SourceKind, Survey,
-};
+use super::{Counter, CounterError, Program, Simulated, Simulator};
 
 /// The kind.
+#[derive(Clone, Copy)]
 pub(super) struct Mca;
 
 const NAME: &str = "mca";
@@ -35,10 +33,6 @@ const EVENTS: [(&str, &str); 4] = [
     ("busiest-port-cycles", "cycles"),
 ];
 
-fn counters() -> impl Iterator<Item = Counter> {
-    EVENTS.iter().map(|(name, unit)| Counter::new(*name, *unit))
-}
-
 fn problem(reason: impl Into<String>, next: &str) -> CounterError {
     CounterError::new(NAME, reason, next)
 }
@@ -52,16 +46,7 @@ fn analyser() -> Result<PathBuf, CounterError> {
     find_program(&names).ok_or_else(|| problem("llvm-mca is not installed", INSTALL))
 }
 
-/// The newest analyser, if it knows this machine's processor, with a description in a few words.
-fn fit_for_this_machine() -> Result<String, CounterError> {
-    let tool = analyser()?;
-    let cpu = tvm_bridge::target::host_cpu()
-        .map_err(|error| problem(error.to_string(), "see opcollect doctor"))?;
-    analyse(&tool, &cpu, TRIAL)?;
-    Ok(format!("{}; it knows {cpu}", tool.display()))
-}
-
-impl SourceKind for Mca {
+impl Simulator for Mca {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -70,37 +55,18 @@ impl SourceKind for Mca {
         "static estimate of the hottest block by llvm-mca"
     }
 
-    fn survey(&self) -> Survey {
-        Survey::of_tool(fit_for_this_machine(), counters())
+    fn counters(&self) -> Vec<Counter> {
+        let counter = |(name, unit): &(&str, &str)| Counter::new(*name, *unit);
+        EVENTS.iter().map(counter).collect()
     }
 
-    fn check(&self, event: &str) -> Result<(), CounterError> {
-        super::known(NAME, event, counters())?;
-        analyser().map(|_| ())
-    }
-
-    fn open(&self, events: &Selection) -> Opened {
-        Opened {
-            simulators: vec![Box::new(Analyser {
-                events: super::selected(events, counters()),
-            })],
-            ..Opened::default()
-        }
-    }
-}
-
-/// Analyses kernels.
-struct Analyser {
-    events: Vec<Counter>,
-}
-
-impl Simulator for Analyser {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
-        &self.events
+    /// The newest analyser, if it knows this machine's processor.
+    fn available(&self) -> Result<String, CounterError> {
+        let tool = analyser()?;
+        let cpu = tvm_bridge::target::host_cpu()
+            .map_err(|error| problem(error.to_string(), "see opcollect doctor"))?;
+        analyse(&tool, &cpu, TRIAL)?;
+        Ok(format!("{}; it knows {cpu}", tool.display()))
     }
 
     fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError> {
@@ -115,14 +81,11 @@ impl Simulator for Analyser {
         let block = hottest_block(&assembly)
             .ok_or_else(|| problem("the kernel has no block with arithmetic", "leave mca out"))?;
         let report = analyse(&tool, cpu, &block)?;
-        let count = |counter: &Counter| Count {
-            source: NAME.to_owned(),
-            counter: counter.clone(),
-            value: value(&report, &counter.name)
-                .ok_or_else(|| "llvm-mca's report does not have it".to_owned()),
+        let value = |(name, _): &(&str, &str)| {
+            value(&report, name).ok_or_else(|| "llvm-mca's report does not have it".to_owned())
         };
         Ok(Simulated {
-            counts: self.events.iter().map(count).collect(),
+            values: EVENTS.iter().map(value).collect(),
             cpu: None,
         })
     }

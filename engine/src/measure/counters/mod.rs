@@ -128,12 +128,50 @@ impl Reading {
     }
 }
 
+/// Counters of one source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// The source's name, e.g. `perf`.
+    pub source: String,
+    /// The counters, in the order of their readings.
+    pub all: Vec<Counter>,
+    /// Shortest time in which the source sees a change; batches of calls are made longer than that.
+    pub resolution: Duration,
+}
+
+impl Counters {
+    /// Counters of a source that sees every change at once.
+    pub fn new(source: &str, all: Vec<Counter>) -> Counters {
+        Counters {
+            source: source.to_owned(),
+            all,
+            resolution: Duration::ZERO,
+        }
+    }
+
+    /// The counters with their values, which are in the same order.
+    pub fn counts(
+        &self,
+        values: impl IntoIterator<Item = Result<f64, String>>,
+    ) -> impl Iterator<Item = Count> {
+        let counters = self.all.iter().zip(values);
+        counters.map(|(counter, value)| Count {
+            source: self.source.clone(),
+            counter: counter.clone(),
+            value,
+        })
+    }
+
+    /// All counters as not counted, for one reason.
+    pub fn refused(&self, reason: &str) -> impl Iterator<Item = Count> {
+        self.counts(std::iter::repeat_with(|| Err(reason.to_owned())))
+    }
+}
+
 /// A meter that is read around calls: a performance monitoring unit, the kernel's own counts, an energy meter.
 pub trait CounterSource {
-    /// Its name, e.g. `perf`.
-    fn name(&self) -> &str;
-    /// Its counters, in the order of the results of [`CounterSource::stop`].
-    fn counters(&self) -> &[Counter];
+    /// Its source and its counters.
+    fn counters(&self) -> &Counters;
     /// Begins to count.
     ///
     /// # Errors
@@ -144,10 +182,6 @@ pub trait CounterSource {
     /// # Errors
     /// Fails if the counts cannot be read.
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError>;
-    /// Shortest time in which it sees a change; batches of calls are made longer than that.
-    fn resolution(&self) -> Duration {
-        Duration::ZERO
-    }
 }
 
 /// The result of one counter at one point.
@@ -205,25 +239,38 @@ pub struct Program<'a> {
 }
 
 /// A simulator's results for a program.
-#[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// Its counts.
-    pub counts: Vec<Count>,
+    /// The values of all of its counters, or why one has none.
+    pub values: Vec<Result<f64, String>>,
     /// The processor that the program was compiled for, if it was compiled again.
-    pub cpu: Option<String>,
+    pub cpu: Option<&'static str>,
 }
 
-/// Counts by running or analysing a program elsewhere.
-pub trait Simulator {
+/// A source that runs or analyses a program elsewhere.
+pub trait Simulator: Sync {
     /// Its name, e.g. `callgrind`.
-    fn name(&self) -> &str;
+    fn name(&self) -> &'static str;
+    /// A description in a few words.
+    fn title(&self) -> &'static str;
     /// Its counters.
-    fn counters(&self) -> &[Counter];
+    fn counters(&self) -> Vec<Counter>;
+    /// The tool that it uses here, in a few words.
+    ///
+    /// # Errors
+    /// Fails if it cannot work here, and says what to do.
+    fn available(&self) -> Result<String, CounterError>;
     /// Counts a program.
     ///
     /// # Errors
     /// Fails if it cannot, and says why.
     fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError>;
+}
+
+/// A simulator with the counters that are requested of it.
+pub struct Requested {
+    simulator: Box<dyn Simulator>,
+    /// The requested counters.
+    pub counters: Counters,
 }
 
 /// Sources that were opened for a point.
@@ -232,7 +279,7 @@ pub struct Opened {
     /// Meters.
     pub meters: Vec<Box<dyn CounterSource>>,
     /// Simulators and analysers.
-    pub simulators: Vec<Box<dyn Simulator>>,
+    pub simulators: Vec<Requested>,
     /// Requested counters that are not available here.
     pub refused: Vec<Count>,
     /// Whether the user named no source. Sources then count only if that takes little time.
@@ -271,11 +318,8 @@ pub struct Survey {
 
 impl Survey {
     /// The survey of a source that is one tool: all of its counters are usual, and count if the tool is installed.
-    fn of_tool(
-        state: Result<String, CounterError>,
-        counters: impl Iterator<Item = Counter>,
-    ) -> Survey {
-        let facts = counters.map(|counter| CounterFact {
+    fn of_tool(state: Result<String, CounterError>, counters: Vec<Counter>) -> Survey {
+        let facts = counters.into_iter().map(|counter| CounterFact {
             counter,
             usual: true,
             problem: state.as_ref().err().cloned(),
@@ -303,13 +347,45 @@ pub trait SourceKind: Sync {
     }
     /// Its counters on this machine. Each one is opened *and* read to be sure.
     fn survey(&self) -> Survey;
-    /// Whether an event counts here.
+    /// Whether an event counts here; by default, whether the source does and has it.
     ///
     /// # Errors
     /// Fails if there is no such event or if it does not count, and says what to do.
-    fn check(&self, event: &str) -> Result<(), CounterError>;
+    fn check(&self, event: &str) -> Result<(), CounterError> {
+        let survey = self.survey();
+        let names = survey.counters.iter().map(|fact| &*fact.counter.name);
+        if !survey.counters.is_empty() {
+            known(self.name(), event, names)?;
+        }
+        survey.state.map(drop)
+    }
     /// Opens counters for the threads that the process has now: `events`, or those of its default ones that count here.
     fn open(&self, events: &Selection) -> Opened;
+}
+
+impl<T: Simulator + Copy + 'static> SourceKind for T {
+    fn name(&self) -> &'static str {
+        Simulator::name(self)
+    }
+
+    fn title(&self) -> &'static str {
+        Simulator::title(self)
+    }
+
+    fn survey(&self) -> Survey {
+        Survey::of_tool(self.available(), self.counters())
+    }
+
+    fn open(&self, events: &Selection) -> Opened {
+        let requested = Requested {
+            simulator: Box::new(*self),
+            counters: Counters::new(Simulator::name(self), selected(events, self.counters())),
+        };
+        Opened {
+            simulators: vec![requested],
+            ..Opened::default()
+        }
+    }
 }
 
 /// The kind of this name.
@@ -337,48 +413,60 @@ pub fn open(request: &CounterRequest, side: Side) -> Opened {
 }
 
 /// Counts a program with each of the simulators; one that cannot leaves its reason.
-pub fn simulate(simulators: &[Box<dyn Simulator>], program: &Program<'_>, counted: &mut Counted) {
-    for simulator in simulators {
+pub fn simulate(simulators: &[Requested], program: &Program<'_>, counted: &mut Counted) {
+    for Requested {
+        simulator,
+        counters,
+    } in simulators
+    {
         match simulator.count(program) {
             Ok(simulated) => {
-                counted.counts.extend(simulated.counts);
-                counted.simulated_cpu = simulated.cpu.or(counted.simulated_cpu.take());
+                let values = simulator.counters().into_iter().zip(simulated.values);
+                let requested = values.filter(|(counter, _)| counters.all.contains(counter));
+                let values = requested.map(|(_, value)| value);
+                counted.counts.extend(counters.counts(values));
+                let cpu = simulated.cpu.map(str::to_owned);
+                counted.simulated_cpu = cpu.or(counted.simulated_cpu.take());
             }
-            Err(error) => refuse(std::slice::from_ref(simulator), &error.reason, counted),
+            Err(error) => counted.counts.extend(counters.refused(&error.reason)),
         }
     }
 }
 
-/// Leaves a reason for all that simulators would have counted.
-pub fn refuse(simulators: &[Box<dyn Simulator>], reason: &str, counted: &mut Counted) {
-    for simulator in simulators {
-        let refused = |counter: &Counter| Count {
-            source: simulator.name().to_owned(),
-            counter: counter.clone(),
-            value: Err(reason.to_owned()),
-        };
-        counted
-            .counts
-            .extend(simulator.counters().iter().map(refused));
+/// Unit of the counts of an event of `perf` or PAPI, from its name: PAPI's own table of units is empty for most.
+fn unit(event: &str) -> &'static str {
+    let event = event.to_ascii_uppercase();
+    let has = |part: &str| event.contains(part);
+    match () {
+        () if has("CLOCK") => "ns",
+        () if has("_CYC") || has("CYCLES") => "cycles",
+        () if has("_INS") || has("INSTRUCTIONS") => "instructions",
+        () if has("ENERGY_UJ") => "uJ",
+        () if has("BYTES") => "bytes",
+        () => "events",
     }
 }
 
 /// The selected counters of a source.
-fn selected(selection: &Selection, all: impl Iterator<Item = Counter>) -> Vec<Counter> {
-    match selection {
-        Selection::Usual => all.collect(),
-        Selection::Listed(names) => all.filter(|c| names.contains(&c.name)).collect(),
+fn selected(selection: &Selection, all: Vec<Counter>) -> Vec<Counter> {
+    let mut all = all;
+    if let Selection::Listed(names) = selection {
+        all.retain(|counter| names.contains(&counter.name));
     }
+    all
 }
 
 /// Checks the name of a counter of a source that has only these.
-fn known(source: &str, name: &str, all: impl Iterator<Item = Counter>) -> Result<(), CounterError> {
-    let names: Vec<String> = all.map(|counter| counter.name).collect();
-    if names.iter().any(|known| known == name) {
+fn known<'a>(
+    source: &str,
+    name: &str,
+    all: impl Iterator<Item = &'a str>,
+) -> Result<(), CounterError> {
+    let names: Vec<&str> = all.collect();
+    if names.contains(&name) {
         return Ok(());
     }
-    let near = closest(name, names.iter().map(String::as_str));
-    let near = did_you_mean(near.as_slice());
+    let near = did_you_mean(closest(name, names.iter().copied()).as_slice());
     Err(CounterError::new(
         format!("{source}:{name}"),
         format!("{source} has no counter `{name}`{near}"),

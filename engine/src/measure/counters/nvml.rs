@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::request::Selection;
 use super::{
-    Counter, CounterError, CounterSource, Opened, Reading, Side, SourceKind, Survey, known,
+    Counter, CounterError, CounterSource, Counters, Opened, Reading, Side, SourceKind, Survey,
     refused, selected,
 };
 use crate::nvidia::nvml::Nvml as GpuManagement;
@@ -56,22 +56,17 @@ impl SourceKind for Nvml {
 
     fn survey(&self) -> Survey {
         let state = management().map(|_| "the GPU meters its energy".to_owned());
-        Survey::of_tool(state, std::iter::once(energy()))
-    }
-
-    fn check(&self, event: &str) -> Result<(), CounterError> {
-        known(NAME, event, std::iter::once(energy()))?;
-        management().map(drop)
+        Survey::of_tool(state, vec![energy()])
     }
 
     fn open(&self, events: &Selection) -> Opened {
         let mut opened = Opened::default();
         match management() {
-            Ok(gpu) => opened.meters.push(Box::new(Meter {
-                counters: selected(events, std::iter::once(energy())),
-                read_mj: move || gpu.energy_mj(),
-                start_mj: 0,
-            })),
+            Ok(gpu) => {
+                let counters = selected(events, vec![energy()]);
+                let meter = Meter::new(counters, move || gpu.energy_mj());
+                opened.meters.push(Box::new(meter));
+            }
             Err(error) => opened.refused.push(refused(NAME, energy(), &error)),
         }
         opened
@@ -80,12 +75,23 @@ impl SourceKind for Nvml {
 
 /// A meter that is read at start and stop.
 struct Meter<R> {
-    counters: Vec<Counter>,
+    counters: Counters,
     read_mj: R,
     start_mj: u64,
 }
 
 impl<R: Fn() -> Option<u64>> Meter<R> {
+    fn new(counters: Vec<Counter>, read_mj: R) -> Meter<R> {
+        Meter {
+            counters: Counters {
+                resolution: RESOLUTION,
+                ..Counters::new(NAME, counters)
+            },
+            read_mj,
+            start_mj: 0,
+        }
+    }
+
     fn read(&self) -> Result<u64, CounterError> {
         (self.read_mj)().ok_or_else(|| {
             let reason = "the meter cannot be read any more";
@@ -99,11 +105,7 @@ impl<R: Fn() -> Option<u64>> Meter<R> {
 }
 
 impl<R: Fn() -> Option<u64>> CounterSource for Meter<R> {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
+    fn counters(&self) -> &Counters {
         &self.counters
     }
 
@@ -117,11 +119,7 @@ impl<R: Fn() -> Option<u64>> CounterSource for Meter<R> {
             Some(mj) => Reading::whole((mj * UJ_PER_MJ) as f64),
             None => Reading::NotCounted("the driver was loaded anew meanwhile".to_owned()),
         };
-        Ok(vec![reading; self.counters.len()])
-    }
-
-    fn resolution(&self) -> Duration {
-        RESOLUTION
+        Ok(vec![reading; self.counters.all.len()])
     }
 }
 
@@ -134,11 +132,7 @@ mod tests {
     /// A meter that reads these, one after the other.
     fn meter(readings_mj: Vec<Option<u64>>) -> Meter<impl Fn() -> Option<u64>> {
         let left = RefCell::new(readings_mj.into_iter());
-        Meter {
-            counters: vec![energy()],
-            read_mj: move || left.borrow_mut().next().flatten(),
-            start_mj: 0,
-        }
+        Meter::new(vec![energy()], move || left.borrow_mut().next().flatten())
     }
 
     #[test]

@@ -70,10 +70,10 @@ pub fn count<E: From<tvm_bridge::Error>>(
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for mut source in opened.meters {
         let source = source.as_mut();
-        let batch = match batch(source.resolution(), &calls, opened.is_automatic) {
+        let batch = match batch(source.counters().resolution, &calls, opened.is_automatic) {
             Ok(batch) => batch,
             Err(reason) => {
-                counted.counts.extend(no_counts(source, &reason));
+                counted.counts.extend(source.counters().refused(&reason));
                 continue;
             }
         };
@@ -134,7 +134,7 @@ fn pass<E: From<tvm_bridge::Error>>(
     run: &mut impl FnMut() -> Result<(), E>,
 ) -> Result<Pass, E> {
     let number = batch.number;
-    let mut tallies = vec![Tally::default(); source.counters().len()];
+    let mut tallies = vec![Tally::default(); source.counters().all.len()];
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let per_call = |elapsed: Duration| elapsed.as_nanos() as f64 / f64::from(number);
     if !batch.paired {
@@ -169,14 +169,9 @@ fn pass<E: From<tvm_bridge::Error>>(
     let counted_calls = f64::from(number) * f64::from(batch.rounds);
     let shares = tallies.iter().map(|tally| tally.running_share);
     let running_share = shares.fold(1.0, f64::min);
-    let counts = source.counters().iter().zip(tallies);
-    let counts = counts.map(|(counter, tally)| Count {
-        source: source.name().to_owned(),
-        counter: counter.clone(),
-        value: tally.per_call(counted_calls),
-    });
+    let values = tallies.into_iter().map(|t| t.per_call(counted_calls));
     Ok(Pass {
-        counts: counts.collect(),
+        counts: source.counters().counts(values).collect(),
         with,
         without,
         running_share,
@@ -192,22 +187,12 @@ impl Pass {
         without: Vec<f64>,
     ) -> Pass {
         Pass {
-            counts: no_counts(source, &error.reason),
+            counts: source.counters().refused(&error.reason).collect(),
             with,
             without,
             running_share: 1.0,
         }
     }
-}
-
-/// All counters of a source as not counted.
-fn no_counts(source: &dyn CounterSource, reason: &str) -> Vec<Count> {
-    let of = |counter: &super::Counter| Count {
-        source: source.name().to_owned(),
-        counter: counter.clone(),
-        value: Err(reason.to_owned()),
-    };
-    source.counters().iter().map(of).collect()
 }
 
 /// The sum of a counter's readings.

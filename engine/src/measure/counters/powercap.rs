@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::request::Selection;
 use super::{
-    Counter, CounterError, CounterFact, CounterSource, Opened, Reading, SourceKind, Survey, refused,
+    Counter, CounterError, CounterSource, Counters, Opened, Reading, SourceKind, Survey, refused,
+    selected,
 };
 
 /// The kind.
@@ -115,41 +116,26 @@ impl SourceKind for Powercap {
     }
 
     fn survey(&self) -> Survey {
-        match zones(Path::new(FOLDER)) {
-            Ok(zones) => Survey {
-                state: Ok(format!("{} kinds of zones", zones.len())),
-                counters: zones
-                    .keys()
-                    .map(|name| CounterFact {
-                        counter: counter(name),
-                        usual: true,
-                        problem: None,
-                    })
-                    .collect(),
-            },
-            Err(error) => Survey {
-                state: Err(error),
-                counters: Vec::new(),
-            },
-        }
-    }
-
-    fn check(&self, event: &str) -> Result<(), CounterError> {
-        let zones = zones(Path::new(FOLDER))?;
-        super::known(NAME, event, zones.keys().map(|name| counter(name)))
+        let zones = zones(Path::new(FOLDER));
+        let counters = zones.iter().flatten().map(|(name, _)| counter(name));
+        let counters = counters.collect();
+        let state = zones.map(|zones| format!("{} kinds of zones", zones.len()));
+        Survey::of_tool(state, counters)
     }
 
     fn open(&self, events: &Selection) -> Opened {
         let mut opened = Opened::default();
         match zones(Path::new(FOLDER)) {
             Ok(zones) => {
-                let wanted = super::selected(events, zones.keys().map(|name| counter(name)));
+                let all = zones.keys().map(|name| counter(name)).collect();
+                let wanted = selected(events, all);
                 let zones = wanted.iter().map(|c| zones.get(&c.name).cloned());
                 let zones = zones.map(Option::unwrap_or_default).collect();
-                opened.meters.push(Box::new(Meters {
-                    counters: wanted,
-                    zones,
-                }));
+                let counters = Counters {
+                    resolution: RESOLUTION,
+                    ..Counters::new(NAME, wanted)
+                };
+                opened.meters.push(Box::new(Meters { counters, zones }));
             }
             Err(error) => opened
                 .refused
@@ -161,17 +147,13 @@ impl SourceKind for Powercap {
 
 /// Meters that are read at start and stop.
 struct Meters {
-    counters: Vec<Counter>,
+    counters: Counters,
     /// The zones of each counter.
     zones: Vec<Vec<Zone>>,
 }
 
 impl CounterSource for Meters {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
+    fn counters(&self) -> &Counters {
         &self.counters
     }
 
@@ -198,10 +180,6 @@ impl CounterSource for Meters {
         };
         self.zones.iter().map(reading).collect()
     }
-
-    fn resolution(&self) -> Duration {
-        RESOLUTION
-    }
 }
 
 #[cfg(test)]
@@ -226,7 +204,7 @@ mod tests {
         let names: Vec<&str> = zones.keys().map(String::as_str).collect();
         assert_eq!(names, ["core", "package"]);
         let mut meters = Meters {
-            counters: vec![counter("package")],
+            counters: Counters::new(NAME, vec![counter("package")]),
             zones: vec![zones["package"].clone()],
         };
         meters.start().unwrap();

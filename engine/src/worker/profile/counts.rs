@@ -21,7 +21,11 @@ const EMPTY: usize = 25;
 impl Watch<'_> {
     /// Counts the `calls` of a run with each of the meters.
     pub(super) fn count(&self, calls: usize, opened: Opened) -> anyhow::Result<Vec<CallCounts>> {
-        let refusals = opened.refused.into_iter().map(|count| CallCounts {
+        let reason = "it takes single kernels, not the calls of a running model";
+        let simulated = opened.simulators.iter();
+        let simulated = simulated.flat_map(|simulator| simulator.counters.refused(reason));
+        let refusals = opened.refused.into_iter().chain(simulated);
+        let refusals = refusals.map(|count| CallCounts {
             of_calls: count.value.map(|_| Vec::new()),
             source: count.source,
             counter: count.counter,
@@ -30,16 +34,6 @@ impl Watch<'_> {
         for meter in opened.meters {
             all.extend(self.count_with(calls, meter)?);
         }
-        let simulated = opened.simulators.iter().flat_map(|simulator| {
-            let reason = "it takes single kernels, not the calls of a running model";
-            let counters = simulator.counters().iter();
-            counters.map(move |counter| CallCounts {
-                source: simulator.name().to_owned(),
-                counter: counter.clone(),
-                of_calls: Err(reason.to_owned()),
-            })
-        });
-        all.extend(simulated);
         Ok(all)
     }
 
@@ -89,9 +83,8 @@ struct Tally {
 
 impl Tally {
     fn new(mut source: Box<dyn CounterSource>, calls: usize) -> Tally {
-        let resolution = source.resolution();
-        let counters = source.counters().len();
-        let sums = match resolution.is_zero() {
+        let counters = source.counters().all.len();
+        let sums = match source.counters().resolution.is_zero() {
             true => vec![Ok(vec![0.0; calls]); counters],
             false => {
                 let reason = "calls are shorter than the meter's resolution";
@@ -187,15 +180,15 @@ impl Tally {
 
     /// Means over the runs.
     fn counts(&self) -> Vec<CallCounts> {
-        let counters = self.source.counters().iter().zip(&self.sums);
+        let counters = self.source.counters();
         let means = |sums: &Vec<f64>| sums.iter().map(|sum| sum / RUNS as f64).collect();
-        counters
-            .map(|(counter, sums)| CallCounts {
-                source: self.source.name().to_owned(),
-                counter: counter.clone(),
-                of_calls: sums.as_ref().map(means).map_err(String::clone),
-            })
-            .collect()
+        let sums = counters.all.iter().zip(&self.sums);
+        sums.map(|(counter, sums)| CallCounts {
+            source: counters.source.clone(),
+            counter: counter.clone(),
+            of_calls: sums.as_ref().map(means).map_err(String::clone),
+        })
+        .collect()
     }
 }
 

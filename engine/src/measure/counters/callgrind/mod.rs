@@ -18,17 +18,15 @@ use serde_json::json;
 use tvm_bridge::Target;
 use tvm_bridge::compile::{Asserts, Lowered};
 
-use super::request::Selection;
 use super::tools::find_program;
-use super::{
-    Count, Counter, CounterError, Opened, Program, Simulated, Simulator, SourceKind, Survey,
-};
+use super::{Counter, CounterError, Program, Simulated, Simulator};
 
 use child::Run;
 pub use child::serve as serve_kernel;
 use output::Totals;
 
 /// The kind.
+#[derive(Clone, Copy)]
 pub(super) struct Callgrind;
 
 const NAME: &str = "callgrind";
@@ -41,8 +39,10 @@ const SLOWDOWN: u32 = 500;
 /// Longest simulation of a kernel.
 const LIMIT: Duration = Duration::from_secs(25);
 
-/// Counters, their units, and the events of callgrind whose sum they are.
-const EVENTS: [(&str, &str, &[&str]); 6] = [
+/// A counter, its unit, and the events of callgrind whose sum it is.
+type Event = (&'static str, &'static str, &'static [&'static str]);
+
+const EVENTS: [Event; 6] = [
     ("instructions", "instructions", &["Ir"]),
     ("l1i-misses", "events", &["I1mr"]),
     ("l1d-misses", "events", &["D1mr", "D1mw"]),
@@ -89,13 +89,7 @@ fn tools() -> Result<(PathBuf, &'static str), CounterError> {
     }
 }
 
-fn counters() -> impl Iterator<Item = Counter> {
-    EVENTS
-        .iter()
-        .map(|(name, unit, _)| Counter::new(*name, *unit))
-}
-
-impl SourceKind for Callgrind {
+impl Simulator for Callgrind {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -104,39 +98,17 @@ impl SourceKind for Callgrind {
         "one run in valgrind's simulator"
     }
 
-    fn survey(&self) -> Survey {
-        let state = tools()
-            .map(|(path, cpu)| format!("{}; kernels are compiled for {cpu}", path.display()));
-        Survey::of_tool(state, counters())
+    fn counters(&self) -> Vec<Counter> {
+        let counter = |(name, unit, _): &Event| Counter::new(*name, *unit);
+        EVENTS.iter().map(counter).collect()
     }
 
-    fn check(&self, event: &str) -> Result<(), CounterError> {
-        super::known(NAME, event, counters())?;
-        tools().map(|_| ())
-    }
-
-    fn open(&self, events: &Selection) -> Opened {
-        Opened {
-            simulators: vec![Box::new(Valgrind {
-                events: super::selected(events, counters()),
-            })],
-            ..Opened::default()
-        }
-    }
-}
-
-/// Runs kernels under valgrind.
-struct Valgrind {
-    events: Vec<Counter>,
-}
-
-impl Simulator for Valgrind {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
-        &self.events
+    fn available(&self) -> Result<String, CounterError> {
+        let (path, cpu) = tools()?;
+        Ok(format!(
+            "{}; kernels are compiled for {cpu}",
+            path.display()
+        ))
     }
 
     fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError> {
@@ -169,19 +141,13 @@ impl Simulator for Valgrind {
             seed: program.seed,
         };
         let totals = simulate(&valgrind, &run, &folder)?;
-        let count = |counter: &Counter| {
-            let (.., parts) = EVENTS.iter().find(|(name, ..)| *name == counter.name)?;
-            Some(Count {
-                source: NAME.to_owned(),
-                counter: counter.clone(),
-                value: totals
-                    .sum(parts)
-                    .map_err(|missing| format!("valgrind gave no {missing}")),
-            })
+        let value = |(.., parts): &Event| {
+            let sum = totals.sum(parts);
+            sum.map_err(|missing| format!("valgrind gave no {missing}"))
         };
         Ok(Simulated {
-            counts: self.events.iter().filter_map(count).collect(),
-            cpu: Some(cpu.to_owned()),
+            values: EVENTS.iter().map(value).collect(),
+            cpu: Some(cpu),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! What is refused; runs under valgrind are tested with the whole program (`collector/tests/counters.rs`).
 
+use super::super::SourceKind;
+use super::super::request::Selection;
 use super::*;
 
 #[test]
@@ -13,7 +15,7 @@ fn listed_counters_alone_are_counted() {
     let events = Selection::Listed(vec!["llc-misses".to_owned()]);
     let opened = Callgrind.open(&events);
     assert_eq!(
-        opened.simulators[0].counters(),
+        opened.simulators[0].counters.all,
         [Counter::new("llc-misses", "events")]
     );
 }

@@ -16,7 +16,7 @@ use source::{PapiSource, Scope};
 
 use super::perf::{permission, some_of_everything};
 use super::request::Selection;
-use super::{Counter, CounterError, CounterFact, Opened, SourceKind, Survey, refused};
+use super::{Counter, CounterError, CounterFact, Opened, SourceKind, Survey, refused, unit};
 
 /// The kind.
 pub(super) struct PapiEvents;
@@ -57,19 +57,6 @@ const KERNEL_EVENTS: [&str; 8] = [
     "BPF",
     "CGROUP",
 ];
-
-/// Unit of an event's counts, from its name: PAPI's own table of units is empty for most.
-fn unit(event: &str) -> &'static str {
-    let has = |part: &str| event.contains(part);
-    match () {
-        () if has("CLOCK") => "ns",
-        () if has("_CYC") || has("CYCLES") => "cycles",
-        () if has("_INS") || has("INSTRUCTIONS") => "instructions",
-        () if has("ENERGY_UJ") => "uJ",
-        () if has("BYTES") => "bytes",
-        () => "events",
-    }
-}
 
 fn counter(event: &str) -> Counter {
     Counter::new(event, unit(event))

@@ -10,7 +10,7 @@ use tvm_bridge::threads::on_each;
 
 use super::library::{Api, Code, Set};
 use super::{Event, NAME, counter, refusal};
-use crate::measure::counters::{Counter, CounterError, CounterSource, Reading, tasks};
+use crate::measure::counters::{CounterError, CounterSource, Counters, Reading, tasks};
 
 /// Whose events a component counts, and how that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn this_thread() -> libc::pid_t {
 /// A set of events for every thread.
 pub(super) struct PapiSource {
     pub api: &'static dyn Api,
-    pub counters: Vec<Counter>,
+    pub counters: Counters,
     pub scope: Scope,
     /// A set for each thread. Attached ones come before that of the calling thread, own ones in the order of the pool's
     /// threads. For the machine there is a single one.
@@ -65,9 +65,10 @@ impl PapiSource {
     /// Events of one component.
     pub fn open(api: &'static dyn Api, events: &[Event]) -> Result<PapiSource, CounterError> {
         let scope = events.first().map_or(Scope::Machine, |event| event.scope);
+        let counters = events.iter().map(|event| counter(&event.name)).collect();
         let mut source = PapiSource {
             api,
-            counters: events.iter().map(|event| counter(&event.name)).collect(),
+            counters: Counters::new(NAME, counters),
             scope,
             sets: Vec::new(),
         };
@@ -167,11 +168,7 @@ fn no_launch(error: tvm_bridge::Error) -> CounterError {
 }
 
 impl CounterSource for PapiSource {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
+    fn counters(&self) -> &Counters {
         &self.counters
     }
 
@@ -179,7 +176,7 @@ impl CounterSource for PapiSource {
         let started = self.on_all(self.sets.iter(), |set| self.api.start(set));
         if started.is_err() {
             // Sets that did not start refuse to stop.
-            let mut values = vec![0i64; self.counters.len()];
+            let mut values = vec![0i64; self.counters.all.len()];
             for set in &self.sets {
                 let _ = self.api.stop(*set, &mut values);
             }
@@ -188,11 +185,11 @@ impl CounterSource for PapiSource {
     }
 
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
-        let sums: Vec<Option<f64>> = vec![Some(0.0); self.counters.len()];
+        let sums: Vec<Option<f64>> = vec![Some(0.0); self.counters.all.len()];
         let sums = Mutex::new(sums);
         // The calling thread's set first, so that it does not count the stopping of the others.
         self.on_all(self.sets.iter().rev(), |set| {
-            let mut values = vec![0i64; self.counters.len()];
+            let mut values = vec![0i64; self.counters.all.len()];
             self.api.stop(set, &mut values)?;
             for (sum, value) in sums.lock().unwrap().iter_mut().zip(&values) {
                 *sum = sum.filter(|_| *value >= 0).map(|sum| sum + *value as f64);

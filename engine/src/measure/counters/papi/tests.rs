@@ -7,7 +7,7 @@ use tvm_bridge::threads::Pool;
 
 use super::library::Set;
 use super::*;
-use crate::measure::counters::{CounterSource, Reading};
+use crate::measure::counters::{CounterSource, Counters, Reading};
 
 /// A PAPI with one register that cycles and instructions share, a preset that stays 0, and a counter that wraps. It can
 /// also give a reason why its events are switched off.
@@ -97,7 +97,7 @@ fn events_that_conflict_count_in_sets_of_their_own_and_no_set_is_left_behind() {
     assert!(opened.refused.is_empty(), "{:?}", opened.refused);
     let meters = opened.meters.iter();
     let sets: Vec<Vec<String>> = meters
-        .map(|m| m.counters().iter().map(|c| c.name.clone()).collect())
+        .map(|m| m.counters().all.iter().map(|c| c.name.clone()).collect())
         .collect();
     assert_eq!(
         sets,
@@ -153,7 +153,7 @@ fn an_overflow_is_no_count() {
         fake.add(set, fake.event(event).unwrap()).unwrap();
         PapiSource {
             api: fake,
-            counters: vec![counter(event)],
+            counters: Counters::new(NAME, vec![counter(event)]),
             scope: Scope::Attached,
             sets: vec![set],
         }

@@ -7,7 +7,7 @@ use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw, So
 use perf_event::{Builder, Counter as Handle, ReadFormat};
 
 use super::{NAME, Seen};
-use crate::measure::counters::{Counter, CounterError};
+use crate::measure::counters::{Counter, CounterError, unit};
 
 /// Where an event is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,157 +33,73 @@ pub(super) enum UserMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub name: String,
-    pub unit: &'static str,
     pub origin: Origin,
+    pub is_usual: bool,
 }
 
-/// Events, whether they are usual, and their units.
-pub(super) const EVENTS: &[(&str, &str, Origin, bool)] = &[
-    (
-        "task-clock",
-        "ns",
-        Origin::Kernel(Software::TASK_CLOCK, UserMode::Seen),
-        true,
-    ),
-    (
-        "page-faults",
-        "events",
-        Origin::Kernel(Software::PAGE_FAULTS, UserMode::Seen),
-        true,
-    ),
-    (
-        "minor-faults",
-        "events",
-        Origin::Kernel(Software::PAGE_FAULTS_MIN, UserMode::Seen),
-        false,
-    ),
-    (
-        "major-faults",
-        "events",
-        Origin::Kernel(Software::PAGE_FAULTS_MAJ, UserMode::Seen),
-        false,
-    ),
-    (
-        "context-switches",
-        "events",
-        Origin::Kernel(Software::CONTEXT_SWITCHES, UserMode::Unseen),
-        true,
-    ),
-    (
-        "cpu-migrations",
-        "events",
-        Origin::Kernel(Software::CPU_MIGRATIONS, UserMode::Unseen),
-        true,
-    ),
-    (
-        "cycles",
-        "cycles",
-        Origin::Processor(Hardware::CPU_CYCLES),
-        true,
-    ),
-    (
-        "instructions",
-        "instructions",
-        Origin::Processor(Hardware::INSTRUCTIONS),
-        true,
-    ),
-    (
-        "stalled-cycles-frontend",
-        "cycles",
-        Origin::Processor(Hardware::STALLED_CYCLES_FRONTEND),
-        true,
-    ),
-    (
-        "stalled-cycles-backend",
-        "cycles",
-        Origin::Processor(Hardware::STALLED_CYCLES_BACKEND),
-        true,
-    ),
-    (
-        "cache-references",
-        "events",
-        Origin::Processor(Hardware::CACHE_REFERENCES),
-        false,
-    ),
-    (
-        "cache-misses",
-        "events",
-        Origin::Processor(Hardware::CACHE_MISSES),
-        true,
-    ),
-    (
-        "branches",
-        "events",
-        Origin::Processor(Hardware::BRANCH_INSTRUCTIONS),
-        false,
-    ),
-    (
-        "branch-misses",
-        "events",
-        Origin::Processor(Hardware::BRANCH_MISSES),
-        true,
-    ),
-    (
-        "L1-dcache-loads",
-        "events",
-        Origin::Caches(CacheId::L1D, CacheOp::READ, CacheResult::ACCESS),
-        false,
-    ),
-    (
-        "L1-dcache-load-misses",
-        "events",
-        Origin::Caches(CacheId::L1D, CacheOp::READ, CacheResult::MISS),
-        true,
-    ),
-    (
-        "LLC-load-misses",
-        "events",
-        Origin::Caches(CacheId::LL, CacheOp::READ, CacheResult::MISS),
-        false,
-    ),
-    (
-        "dTLB-load-misses",
-        "events",
-        Origin::Caches(CacheId::DTLB, CacheOp::READ, CacheResult::MISS),
-        false,
-    ),
-];
+/// The events with a name, in the order of the list.
+const NAMES: &str = "task-clock page-faults minor-faults major-faults context-switches cpu-migrations cycles \
+    instructions stalled-cycles-frontend stalled-cycles-backend cache-references cache-misses \
+    branches branch-misses L1-dcache-loads L1-dcache-load-misses LLC-load-misses \
+    dTLB-load-misses";
+/// The events that are counted by default.
+const USUAL: &str = "task-clock page-faults context-switches cpu-migrations cycles instructions \
+    stalled-cycles-frontend stalled-cycles-backend cache-misses branch-misses \
+    L1-dcache-load-misses";
 
-/// The event of this name: one of [`EVENTS`], or `r` and the number of an event in hexadecimal, as `perf` takes it.
+/// The origin of an event with a name.
+fn origin(name: &str) -> Option<Origin> {
+    use Origin::{Caches, Kernel, Processor};
+    use UserMode::{Seen, Unseen};
+    Some(match name {
+        "task-clock" => Kernel(Software::TASK_CLOCK, Seen),
+        "page-faults" => Kernel(Software::PAGE_FAULTS, Seen),
+        "minor-faults" => Kernel(Software::PAGE_FAULTS_MIN, Seen),
+        "major-faults" => Kernel(Software::PAGE_FAULTS_MAJ, Seen),
+        "context-switches" => Kernel(Software::CONTEXT_SWITCHES, Unseen),
+        "cpu-migrations" => Kernel(Software::CPU_MIGRATIONS, Unseen),
+        "cycles" => Processor(Hardware::CPU_CYCLES),
+        "instructions" => Processor(Hardware::INSTRUCTIONS),
+        "stalled-cycles-frontend" => Processor(Hardware::STALLED_CYCLES_FRONTEND),
+        "stalled-cycles-backend" => Processor(Hardware::STALLED_CYCLES_BACKEND),
+        "cache-references" => Processor(Hardware::CACHE_REFERENCES),
+        "cache-misses" => Processor(Hardware::CACHE_MISSES),
+        "branches" => Processor(Hardware::BRANCH_INSTRUCTIONS),
+        "branch-misses" => Processor(Hardware::BRANCH_MISSES),
+        "L1-dcache-loads" => Caches(CacheId::L1D, CacheOp::READ, CacheResult::ACCESS),
+        "L1-dcache-load-misses" => Caches(CacheId::L1D, CacheOp::READ, CacheResult::MISS),
+        "LLC-load-misses" => Caches(CacheId::LL, CacheOp::READ, CacheResult::MISS),
+        "dTLB-load-misses" => Caches(CacheId::DTLB, CacheOp::READ, CacheResult::MISS),
+        _ => return None,
+    })
+}
+
+/// The names of the events.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.split(' ')
+}
+
+/// The event of this name: one of [`names`], or `r` and the number of an event in hexadecimal, as `perf` takes it.
 pub(super) fn event(name: &str) -> Result<Event, CounterError> {
-    let named = EVENTS.iter().find(|(known, ..)| *known == name);
     let raw = || u64::from_str_radix(name.strip_prefix('r')?, 16).ok();
-    match (named, raw()) {
-        (Some(&(name, unit, origin, _)), _) => Ok(Event {
-            name: name.to_owned(),
-            unit,
-            origin,
-        }),
-        (None, Some(config)) => Ok(Event {
-            name: name.to_owned(),
-            unit: "events",
-            origin: Origin::Raw(config),
-        }),
-        (None, None) => {
-            let near = closest(name, EVENTS.iter().map(|(known, ..)| *known));
-            let near = did_you_mean(near.as_slice());
-            Err(CounterError::new(
-                format!("{NAME}:{name}"),
-                format!("perf has no event `{name}`{near}"),
-                "`opcollect list counters` has its events; a raw one is r and its number in hexadecimal",
-            ))
-        }
-    }
-}
-
-pub(super) fn usual() -> impl Iterator<Item = Event> {
-    let usual = EVENTS.iter().filter(|(.., usual)| *usual);
-    usual.filter_map(|(name, ..)| event(name).ok())
+    let Some(origin) = origin(name).or_else(|| raw().map(Origin::Raw)) else {
+        let near = did_you_mean(closest(name, names()).as_slice());
+        return Err(CounterError::new(
+            format!("{NAME}:{name}"),
+            format!("perf has no event `{name}`{near}"),
+            "`opcollect list counters` has its events; a raw one is r and its number in hexadecimal",
+        ));
+    };
+    Ok(Event {
+        name: name.to_owned(),
+        origin,
+        is_usual: USUAL.split(' ').any(|usual| usual == name),
+    })
 }
 
 impl Event {
     pub fn counter(&self) -> Counter {
-        Counter::new(&self.name, self.unit)
+        Counter::new(&self.name, unit(&self.name))
     }
 
     /// Opens a counter for one thread of this process; 0 is the calling one.

@@ -15,11 +15,11 @@ use perf_event::Counter as Handle;
 
 use super::request::Selection;
 use super::{
-    Counter, CounterError, CounterFact, CounterSource, Opened, Reading, SourceKind, Survey,
-    refused, tasks,
+    Counter, CounterError, CounterFact, CounterSource, Counters, Opened, Reading, SourceKind,
+    Survey, refused, tasks,
 };
 
-use events::{EVENTS, Event, event, paranoid, usual};
+use events::{Event, event, names, paranoid};
 pub(super) use events::{permission, some_of_everything};
 
 /// The kind.
@@ -89,9 +89,9 @@ fn reading(seen: &[Option<Seen>]) -> Reading {
 fn usual_here() -> &'static [(Event, Option<CounterError>)] {
     static USUAL: OnceLock<Vec<(Event, Option<CounterError>)>> = OnceLock::new();
     USUAL.get_or_init(|| {
-        usual()
-            .map(|event| (event.clone(), event.check().err()))
-            .collect()
+        let usual = names().flat_map(event).filter(|event| event.is_usual);
+        let checked = usual.map(|event| (event.clone(), event.check().err()));
+        checked.collect()
     })
 }
 
@@ -109,13 +109,10 @@ impl SourceKind for Perf {
     }
 
     fn survey(&self) -> Survey {
-        let facts = EVENTS.iter().filter_map(|(name, _, _, usual)| {
-            let event = event(name).ok()?;
-            Some(CounterFact {
-                counter: event.counter(),
-                usual: *usual,
-                problem: event.check().err(),
-            })
+        let facts = names().flat_map(event).map(|event| CounterFact {
+            counter: event.counter(),
+            usual: event.is_usual,
+            problem: event.check().err(),
         });
         let counters: Vec<CounterFact> = facts.collect();
         let here = counters.iter().filter(|c| c.problem.is_none()).count();
@@ -170,7 +167,7 @@ impl SourceKind for Perf {
 
 /// Counters of some events for every thread.
 struct PerfSource {
-    counters: Vec<Counter>,
+    counters: Counters,
     /// For each thread its counters in the order of `counters`, with their states when they were last switched off; the
     /// calling thread is the last.
     tasks: Vec<Vec<(Handle, Seen)>>,
@@ -200,7 +197,7 @@ impl PerfSource {
         };
         match open_all() {
             Ok(tasks) => Ok(PerfSource {
-                counters: events.iter().map(Event::counter).collect(),
+                counters: Counters::new(NAME, events.iter().map(Event::counter).collect()),
                 tasks,
             }),
             Err(error) => Err((events, error)),
@@ -217,11 +214,7 @@ impl PerfSource {
 }
 
 impl CounterSource for PerfSource {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
+    fn counters(&self) -> &Counters {
         &self.counters
     }
 
@@ -235,7 +228,7 @@ impl CounterSource for PerfSource {
         let mut stop = || -> io::Result<Vec<Reading>> {
             let mut backwards = self.tasks.iter_mut().rev().flatten();
             backwards.try_for_each(|(handle, _)| handle.disable())?;
-            let mut seen: Vec<Vec<Option<Seen>>> = vec![Vec::new(); self.counters.len()];
+            let mut seen: Vec<Vec<Option<Seen>>> = vec![Vec::new(); self.counters.all.len()];
             for task in &mut self.tasks {
                 for ((handle, before), seen) in task.iter_mut().zip(&mut seen) {
                     let now = Seen::read(handle)?;
