@@ -26,7 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use tvm_bridge::rpc::server::Answer;
 
-use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+use crate::schedule::{Choice, Combined, FactorInfo, FactorSettings, Space};
 
 #[cfg(test)]
 pub(crate) use cuda::emulation;
@@ -280,11 +280,7 @@ pub trait DeviceSchedules: Sync {
     ///
     /// # Errors
     /// Fails if the combination is impossible or not worth compiling, and says why.
-    fn combine(
-        &self,
-        space: &Space,
-        _settings: &[(&Dimension, &FactorValue)],
-    ) -> Result<Choice, String> {
+    fn combine(&self, space: &Space, _settings: &FactorSettings<'_>) -> Combined {
         Ok(space.base.clone())
     }
 

@@ -46,6 +46,17 @@ pub struct TargetOption {
     pub value: &'static str,
 }
 
+impl TargetOption {
+    /// An option that takes one value.
+    pub const fn one(name: &'static str, value: &'static str) -> TargetOption {
+        TargetOption {
+            name,
+            arity: OptionArity::One,
+            value,
+        }
+    }
+}
+
 /// Number of values that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionArity {

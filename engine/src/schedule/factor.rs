@@ -40,6 +40,16 @@ pub struct FactorInfo {
     pub about: &'static str,
 }
 
+impl FactorInfo {
+    /// A factor by its name in sweeps.
+    pub const fn named(name: &'static str, about: &'static str) -> FactorInfo {
+        FactorInfo {
+            factor: Factor::named(name),
+            about,
+        }
+    }
+}
+
 /// A value of a factor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]

@@ -27,6 +27,6 @@ pub use choice::{Choice, Scheduled, unfit};
 pub use factor::{ALGORITHM, Factor, FactorInfo, FactorValue};
 pub(crate) use part::Part;
 pub(crate) use plain::{Run, plain_loops};
-pub use space::{Dimension, Space};
+pub use space::{Combined, Dimension, FactorSettings, Space};
 pub use spec::{ScheduleSpec, Scheduler, as_is};
 pub use template::{Templates, default_schedule, with_choice};

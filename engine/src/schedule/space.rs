@@ -33,6 +33,12 @@ pub struct Dimension {
     pub values: Vec<FactorValue>,
 }
 
+/// A value for each of some factors of a space.
+pub type FactorSettings<'a> = [(&'a Dimension, &'a FactorValue)];
+
+/// The schedule of a space with some settings, or why the combination is impossible or not worth compiling.
+pub type Combined = Result<Choice, String>;
+
 impl Space {
     /// A space of `base` and the dimensions that have more than one value.
     pub fn new(base: Choice, mut dimensions: Vec<Dimension>, shape: Value) -> Space {

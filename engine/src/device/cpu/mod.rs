@@ -16,7 +16,7 @@ use super::target::OptionArity;
 use super::{
     DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Target, TargetOption, TargetProblem,
 };
-use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space, Templates};
+use crate::schedule::{Choice, Combined, FactorInfo, FactorSettings, Space, Templates};
 
 pub use schedule::{
     CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, MAX_UNROLLED, Padding, RowsKnobs,
@@ -60,28 +60,18 @@ impl DevicePlan for Cpu {
     }
 
     fn options(&self) -> &'static [TargetOption] {
-        &[
-            TargetOption {
-                name: target::MTRIPLE,
-                arity: OptionArity::One,
-                value: "TRIPLE",
-            },
-            TargetOption {
-                name: target::FLOAT_ABI,
-                arity: OptionArity::One,
-                value: "hard|soft",
-            },
-            TargetOption {
-                name: target::MCPU,
-                arity: OptionArity::One,
-                value: "NAME",
-            },
-            TargetOption {
-                name: target::MATTR,
-                arity: OptionArity::List,
-                value: "+FEATURE,-FEATURE",
-            },
-        ]
+        const {
+            &[
+                TargetOption::one(target::MTRIPLE, "TRIPLE"),
+                TargetOption::one(target::FLOAT_ABI, "hard|soft"),
+                TargetOption::one(target::MCPU, "NAME"),
+                TargetOption {
+                    name: target::MATTR,
+                    arity: OptionArity::List,
+                    value: "+FEATURE,-FEATURE",
+                },
+            ]
+        }
     }
 
     fn check(&self, target: &Target) -> Result<(), TargetProblem> {
@@ -123,11 +113,7 @@ impl DeviceSchedules for Cpu {
         Knobs::of(&choice).map(|knobs| knobs.choice())
     }
 
-    fn combine(
-        &self,
-        space: &Space,
-        settings: &[(&Dimension, &FactorValue)],
-    ) -> Result<Choice, String> {
+    fn combine(&self, space: &Space, settings: &FactorSettings<'_>) -> Combined {
         schedule::combine(space, settings)
     }
 

@@ -41,13 +41,12 @@ use serde_json::Value;
 use tvm_bridge::rpc::server::Answer;
 
 use super::remote::DeviceThere;
-use super::target::OptionArity;
 use super::{
     DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Purpose, Session, Target,
     TargetOption, TargetProblem,
 };
 use crate::nvidia::driver::{self, NoGpu};
-use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+use crate::schedule::{Choice, Combined, FactorInfo, FactorSettings, Space};
 use compiler::MachineCode;
 use nvrtc::{Toolkit, ToolkitMissing};
 use remote::RemoteGpu;
@@ -90,18 +89,12 @@ impl DevicePlan for Cuda {
     }
 
     fn options(&self) -> &'static [TargetOption] {
-        &[
-            TargetOption {
-                name: target::ARCH,
-                arity: OptionArity::One,
-                value: "sm_NN",
-            },
-            TargetOption {
-                name: target::MTRIPLE,
-                arity: OptionArity::One,
-                value: "TRIPLE",
-            },
-        ]
+        const {
+            &[
+                TargetOption::one(target::ARCH, "sm_NN"),
+                TargetOption::one(target::MTRIPLE, "TRIPLE"),
+            ]
+        }
     }
 
     fn check(&self, target: &Target) -> Result<(), TargetProblem> {
@@ -142,11 +135,7 @@ impl DeviceSchedules for Cuda {
         Knobs::of(&choice).map(|knobs| knobs.choice())
     }
 
-    fn combine(
-        &self,
-        space: &Space,
-        settings: &[(&Dimension, &FactorValue)],
-    ) -> Result<Choice, String> {
+    fn combine(&self, space: &Space, settings: &FactorSettings<'_>) -> Combined {
         templates::combine(space, settings)
     }
 

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use tvm_bridge::{PrimFunc, Result, Schedule};
 
 use crate::schedule::{
-    Choice, Dimension, Factor, FactorInfo, FactorValue, Space, Templates, unfit,
+    Choice, Combined, Dimension, Factor, FactorInfo, FactorSettings, FactorValue, Space, Templates,
+    unfit,
 };
 
 const NAME: &str = "grid";
@@ -13,14 +14,8 @@ const STYLE: &str = "style";
 
 /// The factors of the template.
 pub(super) const FACTORS: &[FactorInfo] = &[
-    FactorInfo {
-        factor: Factor::named(GRAIN),
-        about: "iterations of a piece",
-    },
-    FactorInfo {
-        factor: Factor::named(STYLE),
-        about: "whether pieces are unrolled",
-    },
+    FactorInfo::named(GRAIN, "iterations of a piece"),
+    FactorInfo::named(STYLE, "whether pieces are unrolled"),
 ];
 
 /// The knobs of the template.
@@ -86,10 +81,7 @@ impl Grid {
 ///
 /// # Errors
 /// Fails if a piece of one iteration cannot be unrolled.
-pub(super) fn combine(
-    space: &Space,
-    settings: &[(&Dimension, &FactorValue)],
-) -> std::result::Result<Choice, String> {
+pub(super) fn combine(space: &Space, settings: &FactorSettings<'_>) -> Combined {
     let Ok(mut grid) = Grid::of(&space.base) else {
         return Ok(space.base.clone());
     };

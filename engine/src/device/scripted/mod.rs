@@ -12,12 +12,11 @@ use opdata::contract::Environment;
 use opdata::{DeviceKind, Row};
 use serde_json::{Value, json};
 
-use super::target::OptionArity;
 use super::{
     ConditionInfo, DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Sharing, Target,
     TargetOption, TargetProblem,
 };
-use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+use crate::schedule::{Choice, Combined, FactorInfo, FactorSettings, Space};
 use grid::Grid;
 
 /// The device.
@@ -47,11 +46,7 @@ impl DevicePlan for Scripted {
     }
 
     fn options(&self) -> &'static [TargetOption] {
-        &[TargetOption {
-            name: MODEL,
-            arity: OptionArity::One,
-            value: "NAME",
-        }]
+        const { &[TargetOption::one(MODEL, "NAME")] }
     }
 
     fn check(&self, target: &Target) -> Result<(), TargetProblem> {
@@ -99,11 +94,7 @@ impl DeviceSchedules for Scripted {
         Grid::of(&choice).map(|grid| grid.choice())
     }
 
-    fn combine(
-        &self,
-        space: &Space,
-        settings: &[(&Dimension, &FactorValue)],
-    ) -> Result<Choice, String> {
+    fn combine(&self, space: &Space, settings: &FactorSettings<'_>) -> Combined {
         grid::combine(space, settings)
     }
 

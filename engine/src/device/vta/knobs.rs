@@ -9,7 +9,7 @@ use vtasim::{Config, Profile, Space as Configs, Tail, Workload, lower, timing};
 
 use super::operator::{Offload, offload};
 use crate::schedule::{
-    Choice, Dimension, Factor, FactorInfo, FactorValue, Space, Templates, unfit,
+    Choice, Combined, Dimension, FactorInfo, FactorSettings, FactorValue, Space, Templates, unfit,
 };
 
 const NAME: &str = "vta";
@@ -26,21 +26,14 @@ pub(super) const TAIL: Tail = Tail {
 
 /// The factors of the template.
 pub(super) const FACTORS: &[FactorInfo] = &[
-    info("tile_b", "blocks of images in a tile"),
-    info("tile_h", "output rows in a tile"),
-    info("tile_w", "output columns in a tile"),
-    info("tile_ci", "blocks of input channels in a tile"),
-    info("tile_co", "blocks of output channels in a tile"),
-    info("oc_nthread", "virtual threads over output channels"),
-    info("h_nthread", "virtual threads over output rows"),
+    FactorInfo::named("tile_b", "blocks of images in a tile"),
+    FactorInfo::named("tile_h", "output rows in a tile"),
+    FactorInfo::named("tile_w", "output columns in a tile"),
+    FactorInfo::named("tile_ci", "blocks of input channels in a tile"),
+    FactorInfo::named("tile_co", "blocks of output channels in a tile"),
+    FactorInfo::named("oc_nthread", "virtual threads over output channels"),
+    FactorInfo::named("h_nthread", "virtual threads over output rows"),
 ];
-
-const fn info(name: &'static str, about: &'static str) -> FactorInfo {
-    FactorInfo {
-        factor: Factor::named(name),
-        about,
-    }
-}
 
 /// The configuration of a choice.
 ///
@@ -91,10 +84,7 @@ struct Shape {
 ///
 /// # Errors
 /// Fails if the configuration could not be compiled.
-pub(super) fn combine(
-    space: &Space,
-    settings: &[(&Dimension, &FactorValue)],
-) -> std::result::Result<Choice, String> {
+pub(super) fn combine(space: &Space, settings: &FactorSettings<'_>) -> Combined {
     let Ok(mut config) = config_of(&space.base) else {
         return Ok(space.base.clone());
     };

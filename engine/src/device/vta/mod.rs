@@ -20,12 +20,11 @@ use tvm_bridge::rpc::server::Answer;
 use vtasim::Profile;
 
 use super::remote::connect::{WAIT, connect};
-use super::target::OptionArity;
 use super::{
     DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Session, Sharing, Target,
     TargetOption, TargetProblem,
 };
-use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+use crate::schedule::{Choice, Combined, FactorInfo, FactorSettings, Space};
 
 /// The device.
 #[derive(Debug, Clone, Copy)]
@@ -84,11 +83,7 @@ impl DevicePlan for Vta {
     }
 
     fn options(&self) -> &'static [TargetOption] {
-        &[TargetOption {
-            name: PROFILE,
-            arity: OptionArity::One,
-            value: "NAME",
-        }]
+        const { &[TargetOption::one(PROFILE, "NAME")] }
     }
 
     fn check(&self, target: &Target) -> Result<(), TargetProblem> {
@@ -142,11 +137,7 @@ impl DeviceSchedules for Vta {
         knobs::config_of(&choice).map(|config| knobs::choice_of(&config))
     }
 
-    fn combine(
-        &self,
-        space: &Space,
-        settings: &[(&Dimension, &FactorValue)],
-    ) -> Result<Choice, String> {
+    fn combine(&self, space: &Space, settings: &FactorSettings<'_>) -> Combined {
         knobs::combine(space, settings)
     }
 

@@ -9,7 +9,7 @@ use super::Knobs;
 use super::algorithm::Convolution;
 use super::factors::*;
 use super::{Algorithm, CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
-use crate::schedule::{Dimension, FactorValue};
+use crate::schedule::{Dimension, FactorSettings, FactorValue};
 
 /// Maximum number of vector operations that a tile may be unrolled into.
 pub const MAX_UNROLLED: i64 = 64;
@@ -59,7 +59,7 @@ pub(super) struct Axis {
 pub(super) fn combine(
     base: &Knobs,
     shape: &Shape,
-    settings: &[(&Dimension, &FactorValue)],
+    settings: &FactorSettings<'_>,
 ) -> Result<Knobs, String> {
     if let Shape::Convolution {
         of,

@@ -1,7 +1,7 @@
 //! The factors of the templates, by their names in sweeps.
 
 pub(super) use crate::schedule::ALGORITHM;
-use crate::schedule::{Factor, FactorInfo};
+use crate::schedule::FactorInfo;
 
 /// Values of a spatial axis in the register tile.
 pub(super) const TILE: &str = "tile";
@@ -32,37 +32,30 @@ pub(super) const CACHE_WRITE: &str = "cache-write";
 
 /// All factors, in the order in which they are listed.
 pub(crate) const FACTORS: &[FactorInfo] = &[
-    info(TILE, "values of a spatial axis in the register tile"),
-    info(
+    FactorInfo::named(TILE, "values of a spatial axis in the register tile"),
+    FactorInfo::named(
         CACHE_TILE,
         "register tiles of a spatial axis in a cache tile",
     ),
-    info(
+    FactorInfo::named(
         REDUCTION_TILE,
         "values of a reduction axis in its inner loop",
     ),
-    info(VECTOR_LENGTH, "lanes of a vector"),
-    info(VECTOR_BLOCKS, "vectors side by side in the register tile"),
-    info(LOOP_ORDER, "order of the outer spatial loops"),
-    info(LEVEL_ORDER, "how spatial and reduction levels alternate"),
-    info(FUSE, "outer loops fused into the parallel one"),
-    info(
+    FactorInfo::named(VECTOR_LENGTH, "lanes of a vector"),
+    FactorInfo::named(VECTOR_BLOCKS, "vectors side by side in the register tile"),
+    FactorInfo::named(LOOP_ORDER, "order of the outer spatial loops"),
+    FactorInfo::named(LEVEL_ORDER, "how spatial and reduction levels alternate"),
+    FactorInfo::named(FUSE, "outer loops fused into the parallel one"),
+    FactorInfo::named(
         PARALLEL_EXTENT,
         "extent of the parallel loop (0: that of the fused loops)",
     ),
-    info(UNROLL, "steps unrolled"),
-    info(COMPUTE_AT, "where the epilogue is computed"),
-    info(PADDING, "where a padding is filled"),
-    info(CACHE_WRITE, "where sums are kept while they grow"),
-    info(
+    FactorInfo::named(UNROLL, "steps unrolled"),
+    FactorInfo::named(COMPUTE_AT, "where the epilogue is computed"),
+    FactorInfo::named(PADDING, "where a padding is filled"),
+    FactorInfo::named(CACHE_WRITE, "where sums are kept while they grow"),
+    FactorInfo::named(
         ALGORITHM,
         "how a convolution is computed (vector-blocks beside it)",
     ),
 ];
-
-const fn info(name: &'static str, about: &'static str) -> FactorInfo {
-    FactorInfo {
-        factor: Factor::named(name),
-        about,
-    }
-}

@@ -37,7 +37,9 @@ use serde::{Deserialize, Serialize};
 use tvm_bridge::tensorize::DotProduct;
 use tvm_bridge::{PrimFunc, Result, Schedule, Target};
 
-use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
+use crate::schedule::{
+    Choice, Combined, FactorSettings, Space, Templates, default_schedule, unfit,
+};
 use combine::Shape;
 
 pub use combine::MAX_UNROLLED;
@@ -190,10 +192,7 @@ impl Templates for CpuTemplates {
 ///
 /// # Errors
 /// Fails if the combination is impossible or not worth compiling, and says why.
-pub(super) fn combine(
-    space: &Space,
-    settings: &[(&Dimension, &FactorValue)],
-) -> std::result::Result<Choice, String> {
+pub(super) fn combine(space: &Space, settings: &FactorSettings<'_>) -> Combined {
     let Ok(base) = Knobs::of(&space.base) else {
         return Ok(space.base.clone());
     };

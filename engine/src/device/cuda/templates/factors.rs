@@ -1,6 +1,6 @@
 //! The factors of the templates, by their names in sweeps.
 
-use crate::schedule::{Factor, FactorInfo};
+use crate::schedule::FactorInfo;
 
 /// Results of a block of threads along an axis.
 pub(super) const BLOCK_TILE: &str = "block-tile";
@@ -25,27 +25,20 @@ pub(super) const RESULTS: &str = "results";
 
 /// All factors, in the order in which they are listed.
 pub(crate) const FACTORS: &[FactorInfo] = &[
-    info(BLOCK_TILE, "results of a block of threads along an axis"),
-    info(THREAD_TILE, "results of a thread along an axis"),
-    info(
+    FactorInfo::named(BLOCK_TILE, "results of a block of threads along an axis"),
+    FactorInfo::named(THREAD_TILE, "results of a thread along an axis"),
+    FactorInfo::named(
         WARP_TILE,
         "results of a warp along an axis, on tensor cores",
     ),
-    info(REDUCTION_TILE, "steps of the sum in shared memory at once"),
-    info(VECTOR_WIDTH, "elements loaded or stored at once"),
-    info(UNROLL, "largest loop unrolled, in steps"),
-    info(
+    FactorInfo::named(REDUCTION_TILE, "steps of the sum in shared memory at once"),
+    FactorInfo::named(VECTOR_WIDTH, "elements loaded or stored at once"),
+    FactorInfo::named(UNROLL, "largest loop unrolled, in steps"),
+    FactorInfo::named(
         STAGES,
         "tiles in memory at once: 1 loads, then computes; from 3 on copies are asynchronous",
     ),
-    info(REDUCTION_SPLIT, "blocks of threads that share each sum"),
-    info(BLOCK_SIZE, "threads of a block"),
-    info(RESULTS, "results of a block whose threads share each sum"),
+    FactorInfo::named(REDUCTION_SPLIT, "blocks of threads that share each sum"),
+    FactorInfo::named(BLOCK_SIZE, "threads of a block"),
+    FactorInfo::named(RESULTS, "results of a block whose threads share each sum"),
 ];
-
-const fn info(name: &'static str, about: &'static str) -> FactorInfo {
-    FactorInfo {
-        factor: Factor::named(name),
-        about,
-    }
-}

@@ -31,7 +31,9 @@ mod window;
 
 use tvm_bridge::{PrimFunc, Result, Schedule};
 
-use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
+use crate::schedule::{
+    Choice, Combined, FactorSettings, Space, Templates, default_schedule, unfit,
+};
 pub(crate) use limits::Limits;
 
 pub use knobs::{
@@ -115,10 +117,7 @@ impl Templates for CudaTemplates {
 ///
 /// # Errors
 /// Fails if the combination is impossible or not worth compiling, and says why.
-pub(super) fn combine(
-    space: &Space,
-    settings: &[(&Dimension, &FactorValue)],
-) -> std::result::Result<Choice, String> {
+pub(super) fn combine(space: &Space, settings: &FactorSettings<'_>) -> Combined {
     let Ok(base) = Knobs::of(&space.base) else {
         return Ok(space.base.clone());
     };

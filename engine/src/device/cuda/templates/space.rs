@@ -9,7 +9,7 @@ use super::knobs::{FragmentKnobs, TileKnobs};
 use super::parts::OperatorBlocks;
 use super::product::{Product, SPLITS, check_split};
 use super::{Knobs, contraction, limits, reduction, rows, tensor_core, window};
-use crate::schedule::{Dimension, Factor, FactorValue};
+use crate::schedule::{Dimension, Factor, FactorSettings, FactorValue};
 
 /// The axes of a product that tiles have, as sweeps call them.
 const M: &str = "m";
@@ -167,7 +167,7 @@ fn numbers(name: &'static str, values: impl IntoIterator<Item = i64>, base: i64)
 pub(super) fn combine(
     base: &Knobs,
     shape: Shape,
-    settings: &[(&Dimension, &FactorValue)],
+    settings: &FactorSettings<'_>,
 ) -> std::result::Result<Knobs, String> {
     let mut knobs = *base;
     for (dimension, setting) in settings {

@@ -13,6 +13,7 @@ use tvm_bridge::{DesignSpace, Schedule, Tensor};
 use self::cases::{CONV3D, Case, HALVES, MAXIMA, OPERATORS, chosen, count, gpu, templates};
 use super::*;
 use crate::device::cuda::emulation::is_possible as can_emulate;
+use crate::schedule::FactorValue;
 use crate::schedule::testing::nest;
 use crate::schedule::{Space, default_schedule, with_choice};
 
