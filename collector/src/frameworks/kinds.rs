@@ -34,119 +34,6 @@ pub enum Kind {
     Other,
 }
 
-/// Words of `opcollect`'s own kinds of operators, and of [`optorch::kinds`]; what is in no list is [`Kind::Other`].
-const OURS: &[(Kind, &[&str])] = &[
-    (
-        Kind::Convolution,
-        &[
-            "conv1d",
-            "conv2d",
-            "depthwise_conv2d",
-            "group_conv2d",
-            "conv3d",
-            "conv_transpose",
-            "qconv2d",
-        ],
-    ),
-    (
-        Kind::Product,
-        &["dense", "matmul", "batch_matmul", "qdense"],
-    ),
-    (Kind::Attention, &["attention"]),
-    (Kind::Recurrent, &["lstm", "gru"]),
-    (Kind::Pooling, &["max_pool", "avg_pool", "global_avg_pool"]),
-    (Kind::Normalisation, &["layer_norm", "batch_norm", "lrn"]),
-    (Kind::Softmax, &["softmax"]),
-    (Kind::Reduction, &["reduce"]),
-    (
-        Kind::Elementwise,
-        &[
-            "elementwise",
-            "cast",
-            "quantize",
-            "dequantize",
-            "requantize",
-            "dropout",
-        ],
-    ),
-    (
-        Kind::Movement,
-        &[
-            "reshape",
-            "view",
-            "transpose",
-            "concat",
-            "slice",
-            "gather",
-            "pad",
-            "broadcast",
-            "copy",
-            "constant",
-        ],
-    ),
-    (Kind::Resize, &["resize"]),
-];
-
-/// Operators of ONNX and those that ONNX Runtime fuses them into; `*` matches any prefix or suffix.
-const ONNX: &[(Kind, &[&str])] = &[
-    (Kind::Normalisation, &["*Normalization", "LRN"]),
-    (
-        Kind::Pooling,
-        &["*MaxPool*", "*AveragePool*", "LpPool", "GlobalLpPool"],
-    ),
-    (
-        Kind::Convolution,
-        &["*Conv", "ConvTranspose", "ConvInteger", "NhwcConv*"],
-    ),
-    (Kind::Attention, &["*Attention"]),
-    (Kind::Recurrent, &["LSTM", "GRU", "RNN", "*QuantizeLSTM"]),
-    (Kind::Product, &["*MatMul*", "*Gemm", "Einsum", "GemmFast*"]),
-    (Kind::Softmax, &["*Softmax"]),
-    (Kind::Reduction, &["Reduce*", "ArgMax", "ArgMin", "CumSum"]),
-    (Kind::Resize, &["Resize", "Upsample"]),
-    (
-        Kind::Movement,
-        &[
-            "Reshape",
-            "Transpose",
-            "Concat",
-            "Slice",
-            "Split*",
-            "Gather*",
-            "Squeeze",
-            "Unsqueeze",
-            "Flatten",
-            "Expand",
-            "Pad",
-            "Tile",
-            "Identity",
-            "Shape",
-            "Size",
-            "Reorder*",
-            "*ToSpace",
-            "SpaceTo*",
-            "Constant*",
-            "Range",
-            "MemcpyToHost",
-        ],
-    ),
-    (
-        Kind::Other,
-        &[
-            "Scatter*",
-            "TopK",
-            "NonZero",
-            "Unique",
-            "NonMaxSuppression",
-            "RoiAlign",
-            "OneHot",
-            "EyeLike",
-            "Trilu",
-            "*Sort",
-        ],
-    ),
-];
-
 impl Kind {
     /// All kinds of operators.
     pub const ALL: [Kind; 12] = [
@@ -182,17 +69,68 @@ impl Kind {
         }
     }
 
+    /// Words of `opcollect`'s own kinds of operators, and of [`optorch::kinds`].
+    fn ours(self) -> &'static str {
+        match self {
+            Kind::Convolution => {
+                "conv1d conv2d depthwise_conv2d group_conv2d conv3d conv_transpose qconv2d"
+            }
+            Kind::Product => "dense matmul batch_matmul qdense",
+            Kind::Attention => "attention",
+            Kind::Recurrent => "lstm gru",
+            Kind::Pooling => "max_pool avg_pool global_avg_pool",
+            Kind::Normalisation => "layer_norm batch_norm lrn",
+            Kind::Softmax => "softmax",
+            Kind::Reduction => "reduce",
+            Kind::Elementwise => "elementwise cast quantize dequantize requantize dropout",
+            Kind::Movement => {
+                "reshape view transpose concat slice gather pad broadcast copy constant"
+            }
+            Kind::Resize => "resize",
+            Kind::Other => "",
+        }
+    }
+
+    /// Operators of ONNX and those that ONNX Runtime fuses them into; `*` matches any prefix or suffix.
+    fn onnx(self) -> &'static str {
+        match self {
+            Kind::Convolution => "*Conv ConvTranspose ConvInteger NhwcConv*",
+            Kind::Product => "*MatMul* *Gemm Einsum GemmFast*",
+            Kind::Attention => "*Attention",
+            Kind::Recurrent => "LSTM GRU RNN *QuantizeLSTM",
+            Kind::Pooling => "*MaxPool* *AveragePool* LpPool GlobalLpPool",
+            Kind::Normalisation => "*Normalization LRN",
+            Kind::Softmax => "*Softmax",
+            Kind::Reduction => "Reduce* ArgMax ArgMin CumSum",
+            Kind::Movement => {
+                "Reshape Transpose Concat Slice Split* Gather* Squeeze Unsqueeze Flatten \
+                 Expand Pad Tile Identity Shape Size Reorder* *ToSpace SpaceTo* Constant* \
+                 Range MemcpyToHost"
+            }
+            Kind::Resize => "Resize Upsample",
+            Kind::Other => {
+                "Scatter* TopK NonZero Unique NonMaxSuppression RoiAlign OneHot EyeLike Trilu \
+                 *Sort"
+            }
+            Kind::Elementwise => "",
+        }
+    }
+
+    /// The first kind with a word that fits.
+    fn with(words: fn(Kind) -> &'static str, fits: impl Fn(&str) -> bool) -> Option<Kind> {
+        let mut all = Kind::ALL.into_iter();
+        all.find(|kind| words(*kind).split_whitespace().any(&fits))
+    }
+
     /// The kind for one of `opcollect`'s or of [`optorch::kinds`].
     pub(super) fn of_ours(kind: &str) -> Kind {
-        let found = OURS.iter().find(|(_, kinds)| kinds.contains(&kind));
-        found.map_or(Kind::Other, |(kind, _)| *kind)
+        Kind::with(Kind::ours, |word| word == kind).unwrap_or(Kind::Other)
     }
 
     /// The kind of an operator of ONNX Runtime. One that is in no list works element by element.
     pub(super) fn of_onnx(operator: &str) -> Kind {
-        let fits = |patterns: &&[&str]| patterns.iter().any(|p| optorch::kinds::fits(p, operator));
-        let found = ONNX.iter().find(|(_, patterns)| fits(patterns));
-        found.map_or(Kind::Elementwise, |(kind, _)| *kind)
+        let fits = |pattern: &str| optorch::kinds::fits(pattern, operator);
+        Kind::with(Kind::onnx, fits).unwrap_or(Kind::Elementwise)
     }
 }
 

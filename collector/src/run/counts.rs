@@ -9,104 +9,39 @@ use opengine::measure::counters::Counted;
 /// A column of the row.
 type Cell = fn(&mut Row) -> &mut Option<f64>;
 
+/// Pairs of a column and the names of its counts.
+macro_rules! columns {
+    ($($column:ident: $($count:literal),+;)+) => {
+        &[$((|row| &mut row.$column, &[$($count),+])),+]
+    };
+}
+
 /// Columns with a fixed meaning, and the counts that have it. Of several the first that was counted is taken.
-const COLUMNS: &[(Cell, &[&str])] = &[
-    (
-        |row| &mut row.cycles,
-        &["perf:cycles", "papi:PAPI_TOT_CYC", "papi:perf::CYCLES"],
-    ),
-    (
-        |row| &mut row.instructions,
-        &[
-            "perf:instructions",
-            "papi:PAPI_TOT_INS",
-            "papi:perf::INSTRUCTIONS",
-        ],
-    ),
-    (
-        |row| &mut row.stalled_cycles_frontend,
-        &[
-            "perf:stalled-cycles-frontend",
-            "papi:perf::STALLED-CYCLES-FRONTEND",
-        ],
-    ),
-    (
-        |row| &mut row.stalled_cycles_backend,
-        &[
-            "perf:stalled-cycles-backend",
-            "papi:perf::STALLED-CYCLES-BACKEND",
-        ],
-    ),
-    (
-        |row| &mut row.cache_misses,
-        &[
-            "perf:cache-misses",
-            "papi:PAPI_L3_TCM",
-            "papi:perf::CACHE-MISSES",
-        ],
-    ),
-    (
-        |row| &mut row.l1d_misses,
-        &["perf:L1-dcache-load-misses", "papi:PAPI_L1_DCM"],
-    ),
-    (
-        |row| &mut row.branch_misses,
-        &[
-            "perf:branch-misses",
-            "papi:PAPI_BR_MSP",
-            "papi:perf::BRANCH-MISSES",
-        ],
-    ),
-    (
-        |row| &mut row.task_clock_ns,
-        &["perf:task-clock", "papi:perf::TASK-CLOCK"],
-    ),
-    (
-        |row| &mut row.page_faults,
-        &["perf:page-faults", "papi:perf::PAGE-FAULTS"],
-    ),
-    (
-        |row| &mut row.context_switches,
-        &["perf:context-switches", "papi:perf::CONTEXT-SWITCHES"],
-    ),
-    (
-        |row| &mut row.cpu_migrations,
-        &["perf:cpu-migrations", "papi:perf::CPU-MIGRATIONS"],
-    ),
-    (
-        |row| &mut row.simulated_instructions,
-        &["callgrind:instructions"],
-    ),
-    (
-        |row| &mut row.simulated_l1d_misses,
-        &["callgrind:l1d-misses"],
-    ),
-    (
-        |row| &mut row.simulated_llc_misses,
-        &["callgrind:llc-misses"],
-    ),
-    (
-        |row| &mut row.simulated_branch_misses,
-        &["callgrind:branch-misses"],
-    ),
-    (|row| &mut row.estimated_block_cycles, &["mca:block-cycles"]),
-    (
-        |row| &mut row.energy_uj,
-        &["powercap:package", "nvml:energy"],
-    ),
-    (|row| &mut row.loop_flops, &["code:loop-flops"]),
-    (
-        |row| &mut row.loop_vector_instructions,
-        &["code:loop-vector"],
-    ),
-    (
-        |row| &mut row.loop_scalar_instructions,
-        &["code:loop-scalar"],
-    ),
-    (|row| &mut row.loop_loads, &["code:loop-loads"]),
-    (|row| &mut row.loop_stores, &["code:loop-stores"]),
-    (|row| &mut row.loop_spills, &["code:loop-spills"]),
-];
+const COLUMNS: &[(Cell, &[&str])] = columns! {
+    cycles: "perf:cycles", "papi:PAPI_TOT_CYC", "papi:perf::CYCLES";
+    instructions: "perf:instructions", "papi:PAPI_TOT_INS", "papi:perf::INSTRUCTIONS";
+    stalled_cycles_frontend: "perf:stalled-cycles-frontend", "papi:perf::STALLED-CYCLES-FRONTEND";
+    stalled_cycles_backend: "perf:stalled-cycles-backend", "papi:perf::STALLED-CYCLES-BACKEND";
+    cache_misses: "perf:cache-misses", "papi:PAPI_L3_TCM", "papi:perf::CACHE-MISSES";
+    l1d_misses: "perf:L1-dcache-load-misses", "papi:PAPI_L1_DCM";
+    branch_misses: "perf:branch-misses", "papi:PAPI_BR_MSP", "papi:perf::BRANCH-MISSES";
+    task_clock_ns: "perf:task-clock", "papi:perf::TASK-CLOCK";
+    page_faults: "perf:page-faults", "papi:perf::PAGE-FAULTS";
+    context_switches: "perf:context-switches", "papi:perf::CONTEXT-SWITCHES";
+    cpu_migrations: "perf:cpu-migrations", "papi:perf::CPU-MIGRATIONS";
+    simulated_instructions: "callgrind:instructions";
+    simulated_l1d_misses: "callgrind:l1d-misses";
+    simulated_llc_misses: "callgrind:llc-misses";
+    simulated_branch_misses: "callgrind:branch-misses";
+    estimated_block_cycles: "mca:block-cycles";
+    energy_uj: "powercap:package", "nvml:energy";
+    loop_flops: "code:loop-flops";
+    loop_vector_instructions: "code:loop-vector";
+    loop_scalar_instructions: "code:loop-scalar";
+    loop_loads: "code:loop-loads";
+    loop_stores: "code:loop-stores";
+    loop_spills: "code:loop-spills";
+};
 
 /// Fills a row's columns of counts.
 pub(super) fn describe(row: &mut Row, counted: &Counted) {
