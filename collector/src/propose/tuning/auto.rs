@@ -6,12 +6,11 @@
 //! neighbours of the default schedule and random points.
 
 use rand::seq::SliceRandom as _;
-use rand_pcg::Pcg64Mcg;
 
 use super::boosted::DRAFTS;
 use super::genetic::child;
 use super::grid::Point;
-use super::tuner::{History, Shared, Trial, Tuner, take_new};
+use super::tuner::{SearchState, Trial, Tuner, take_new};
 
 /// Fastest points whose neighbours are drafted.
 const CENTRES: usize = 3;
@@ -26,16 +25,11 @@ pub(super) struct Auto {
 }
 
 impl Tuner for Auto {
-    fn propose(
-        &mut self,
-        history: &History,
-        shared: &Shared<'_>,
-        n: usize,
-        random: &mut Pcg64Mcg,
-    ) -> anyhow::Result<Vec<Point>> {
+    fn propose(&mut self, search: &mut SearchState<'_>, n: usize) -> anyhow::Result<Vec<Point>> {
+        let history = search.history;
         let mut points = Vec::new();
         if !std::mem::replace(&mut self.asked_store, true) {
-            let known = shared.known.iter();
+            let known = search.known.iter();
             let known = known.filter_map(|choice| history.grid.point_of(choice));
             points = take_new(history, n / 2, known);
         }
@@ -46,7 +40,7 @@ impl Tuner for Auto {
             .flat_map(|trial| history.grid.neighbours(&trial.point))
             .collect();
         // Before there is a model, no dimension comes first.
-        near.shuffle(random);
+        near.shuffle(search.random);
         let is_first = history.trials.len() <= 1;
         if let (true, Some(default)) = (is_first, centres.first()) {
             let others = history.grid.other_algorithms(&default.point);
@@ -59,19 +53,19 @@ impl Tuner for Auto {
         let far = (0..DRAFTS).map(|draft| match (draft % 4, centres.first()) {
             (0 | 1, Some(_)) if !is_first => {
                 let centre = centres[draft / 4 % centres.len()];
-                history.grid.changed(&centre.point, STEPS, random)
+                history.grid.changed(&centre.point, STEPS, search.random)
             }
-            (2, Some(_)) if !is_first => child(breed, &history.grid, random),
-            _ => history.grid.random(random),
+            (2, Some(_)) if !is_first => child(breed, &history.grid, search.random),
+            _ => history.grid.random(search.random),
         });
         let far: Vec<Point> = far.collect();
         let wanted = n.saturating_sub(points.len());
         let share = if is_first { DESCENT / 2.0 } else { DESCENT };
         let descent = (wanted as f64 * share).ceil() as usize;
-        let ranked = ranked(history, shared, near)?;
+        let ranked = ranked(search, near)?;
         points.extend(take_new(history, descent, ranked));
         let left = n.saturating_sub(points.len());
-        let ranked = self::ranked(history, shared, far)?;
+        let ranked = self::ranked(search, far)?;
         let fresh = ranked.into_iter().filter(|point| !points.contains(point));
         let fresh = take_new(history, left, fresh);
         points.extend(fresh);
@@ -80,26 +74,22 @@ impl Tuner for Auto {
 }
 
 /// New points in the order of their predicted cost, or in the given order if there is no model yet.
-fn ranked(
-    history: &History,
-    shared: &Shared<'_>,
-    points: Vec<Point>,
-) -> anyhow::Result<Vec<Point>> {
-    let points: Vec<Point> = take_new(history, usize::MAX, points);
-    if !shared.learned.has_model() {
+fn ranked(search: &SearchState<'_>, points: Vec<Point>) -> anyhow::Result<Vec<Point>> {
+    let points: Vec<Point> = take_new(search.history, usize::MAX, points);
+    if !search.learned.has_model() {
         return Ok(points);
     }
     let rows: Option<Vec<Vec<f32>>> = points
         .iter()
         .map(|point| {
-            let row = super::candidate_row(history, shared, point)?;
-            Some(shared.learned.features(&row))
+            let row = super::candidate_row(search, point)?;
+            Some(search.learned.features(&row))
         })
         .collect();
     let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
         return Ok(points);
     };
-    let Some(costs) = shared.learned.predict(&rows)? else {
+    let Some(costs) = search.learned.predict(&rows)? else {
         return Ok(points);
     };
     let mut order: Vec<usize> = (0..points.len()).collect();

@@ -10,12 +10,11 @@
 //! The names are AutoTVM's.
 
 use rand::Rng as _;
-use rand_pcg::Pcg64Mcg;
 
 use super::genetic::child;
 use super::grid::Point;
 use super::learned::{predict, train};
-use super::tuner::{History, Shared, Tuner, take_new};
+use super::tuner::{SearchState, Tuner, take_new};
 
 /// Trials before the first model.
 const LEAST: usize = 16;
@@ -47,8 +46,8 @@ pub(super) struct Boosted {
 }
 
 impl Boosted {
-    fn features(&self, history: &History, shared: &Shared<'_>, point: &[usize]) -> Vec<f32> {
-        let knobs = history.grid.numbers(point);
+    fn features(&self, search: &SearchState<'_>, point: &[usize]) -> Vec<f32> {
+        let knobs = search.history.grid.numbers(point);
         match self.sees {
             Sees::Knobs => knobs,
             Sees::Curve => {
@@ -60,8 +59,8 @@ impl Boosted {
                 let more: Vec<f32> = products.chain(running).collect();
                 [knobs, more].concat()
             }
-            Sees::LoopNest => match super::candidate_row(history, shared, point) {
-                Some(row) => [shared.learned.features(&row), knobs].concat(),
+            Sees::LoopNest => match super::candidate_row(search, point) {
+                Some(row) => [search.learned.features(&row), knobs].concat(),
                 None => knobs,
             },
         }
@@ -69,44 +68,32 @@ impl Boosted {
 }
 
 impl Tuner for Boosted {
-    fn propose(
-        &mut self,
-        history: &History,
-        shared: &Shared<'_>,
-        n: usize,
-        random: &mut Pcg64Mcg,
-    ) -> anyhow::Result<Vec<Point>> {
+    fn propose(&mut self, search: &mut SearchState<'_>, n: usize) -> anyhow::Result<Vec<Point>> {
+        let history = search.history;
         let best = history.best();
         if best.len() < LEAST {
-            return super::random::Random.propose(history, shared, n, random);
+            return super::random::Random.propose(search, n);
         }
         let rows: Vec<Vec<f32>> = best
             .iter()
-            .map(|trial| self.features(history, shared, &trial.point))
+            .map(|trial| self.features(search, &trial.point))
             .collect();
         let worst = best.last().and_then(|trial| trial.cost).unwrap_or_default();
+        let costs = best.iter().filter_map(|trial| trial.cost);
         let (objective, targets): (&str, Vec<f32>) = match self.objective {
-            Objective::Cost => (
-                "reg:squarederror",
-                best.iter()
-                    .filter_map(|t| t.cost)
-                    .map(|c| c as f32)
-                    .collect(),
-            ),
+            Objective::Cost => ("reg:squarederror", costs.map(|cost| cost as f32).collect()),
             // Relevance: the faster, the higher.
             Objective::Rank => (
                 "rank:pairwise",
-                best.iter()
-                    .filter_map(|t| t.cost)
-                    .map(|c| (worst - c) as f32)
-                    .collect(),
+                costs.map(|cost| (worst - cost) as f32).collect(),
             ),
         };
-        let booster = train(&rows, &targets, objective, ROUNDS, random.random())?;
+        let seed = search.random.random();
+        let booster = train(&rows, &targets, objective, ROUNDS, seed)?;
         let drafts: Vec<Point> = (0..DRAFTS)
             .map(|draft| match draft % 2 {
-                0 => history.grid.random(random),
-                _ => child(&best[..best.len().min(LEAST)], &history.grid, random),
+                0 => history.grid.random(search.random),
+                _ => child(&best[..best.len().min(LEAST)], &history.grid, search.random),
             })
             .filter(|point| history.is_new(point))
             .collect();
@@ -115,7 +102,7 @@ impl Tuner for Boosted {
         }
         let features: Vec<Vec<f32>> = drafts
             .iter()
-            .map(|point| self.features(history, shared, point))
+            .map(|point| self.features(search, point))
             .collect();
         let scores = predict(&booster, &features)?;
         let sign = match self.objective {
@@ -127,7 +114,7 @@ impl Tuner for Boosted {
         let at_random = ((n as f64 * RANDOM_SHARE).round() as usize).min(n);
         let ranked = order.into_iter().map(|place| drafts[place].clone());
         let mut points = take_new(history, n - at_random, ranked);
-        points.extend(super::random::Random.propose(history, shared, at_random, random)?);
+        points.extend(super::random::Random.propose(search, at_random)?);
         Ok(points)
     }
 }

@@ -5,7 +5,7 @@ use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::grid::{Grid, Point};
-use super::tuner::{ATTEMPTS, History, Shared, Trial, Tuner, take_new};
+use super::tuner::{ATTEMPTS, SearchState, Trial, Tuner, take_new};
 
 /// Points of the first generation, and parents of later ones (AutoTVM's `GATuner` has 100 and 3 elites).
 const POPULATION: usize = 32;
@@ -37,19 +37,14 @@ pub(super) fn child(parents: &[&Trial], grid: &Grid, random: &mut Pcg64Mcg) -> P
 }
 
 impl Tuner for Genetic {
-    fn propose(
-        &mut self,
-        history: &History,
-        _shared: &Shared<'_>,
-        n: usize,
-        random: &mut Pcg64Mcg,
-    ) -> anyhow::Result<Vec<Point>> {
+    fn propose(&mut self, search: &mut SearchState<'_>, n: usize) -> anyhow::Result<Vec<Point>> {
+        let history = search.history;
         let mut parents = history.best();
         parents.truncate(POPULATION);
         let is_first = history.trials.len() < POPULATION || parents.is_empty();
         let drawn = (0..ATTEMPTS).map(|_| match is_first {
-            true => history.grid.random(random),
-            false => child(&parents, &history.grid, random),
+            true => history.grid.random(search.random),
+            false => child(&parents, &history.grid, search.random),
         });
         Ok(take_new(history, n, drawn))
     }

@@ -1,9 +1,7 @@
 //! `gridsearch`: all points in order, the last dimension the fastest.
 
-use rand_pcg::Pcg64Mcg;
-
 use super::grid::Point;
-use super::tuner::{History, Shared, Tuner, take_new};
+use super::tuner::{SearchState, Tuner, take_new};
 
 /// Index of the next point. `None` at the end.
 #[derive(Default)]
@@ -13,16 +11,10 @@ pub(super) struct GridSearch {
 }
 
 impl Tuner for GridSearch {
-    fn propose(
-        &mut self,
-        history: &History,
-        _shared: &Shared<'_>,
-        n: usize,
-        _random: &mut Pcg64Mcg,
-    ) -> anyhow::Result<Vec<Point>> {
+    fn propose(&mut self, search: &mut SearchState<'_>, n: usize) -> anyhow::Result<Vec<Point>> {
         /// Points looked at for a batch: most combinations of a large space may be impossible.
         const MOST: usize = 1 << 20;
-        let lengths = history.grid.lengths();
+        let lengths = search.history.grid.lengths();
         let mut taken: Vec<Point> = Vec::new();
         for _ in 0..MOST {
             if taken.len() >= n || self.ended {
@@ -40,7 +32,7 @@ impl Tuner for GridSearch {
             });
             self.ended = place.is_none();
             self.next = Some(after);
-            taken.extend(take_new(history, 1, [point]));
+            taken.extend(take_new(search.history, 1, [point]));
         }
         Ok(taken)
     }

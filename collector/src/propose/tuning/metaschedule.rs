@@ -17,7 +17,7 @@ use tvm_bridge::evolution::{Bred, Evolution, Size};
 
 use super::grid::Point;
 use super::learned::{predict, train};
-use super::tuner::{History, Shared, Tuner};
+use super::tuner::{History, SearchState, Tuner};
 use crate::operator_ir;
 
 /// Schedules with a time before the first model.
@@ -45,7 +45,7 @@ pub(super) struct Origin {
 /// The search of one operator.
 pub(super) struct MetaSchedule {
     origin: Origin,
-    search: Option<Evolution>,
+    evolution: Option<Evolution>,
     model: Rc<RefCell<Model>>,
     /// The batch before, by the keys of its schedules.
     batch: Vec<(String, Bred)>,
@@ -91,7 +91,7 @@ impl MetaSchedule {
     pub fn new(origin: Origin, seed: u64) -> MetaSchedule {
         MetaSchedule {
             origin,
-            search: None,
+            evolution: None,
             model: Rc::new(RefCell::new(Model {
                 features: Vec::new(),
                 costs: Vec::new(),
@@ -104,7 +104,7 @@ impl MetaSchedule {
 
     /// Reports the times of the last batch to the search and the model.
     fn learn(&mut self, history: &History, seed: u64) -> anyhow::Result<()> {
-        let Some(search) = &mut self.search else {
+        let Some(evolution) = &mut self.evolution else {
             return Ok(());
         };
         let trials = history
@@ -122,7 +122,7 @@ impl MetaSchedule {
                 model.costs.push(cost as f32);
             }
         }
-        search.tell(&times)?;
+        evolution.tell(&times)?;
         model.train(seed)
     }
 
@@ -150,31 +150,23 @@ impl MetaSchedule {
 }
 
 impl Tuner for MetaSchedule {
-    fn propose(
-        &mut self,
-        _: &History,
-        _: &Shared<'_>,
-        _: usize,
-        _: &mut Pcg64Mcg,
-    ) -> anyhow::Result<Vec<Point>> {
+    fn propose(&mut self, _: &mut SearchState<'_>, _: usize) -> anyhow::Result<Vec<Point>> {
         Ok(Vec::new())
     }
 
     fn schedules(
         &mut self,
-        history: &History,
-        _: &Shared<'_>,
+        search: &mut SearchState<'_>,
         n: usize,
-        random: &mut Pcg64Mcg,
     ) -> anyhow::Result<Vec<(Point, ScheduleSpec)>> {
-        let seed = random.random();
-        self.learn(history, seed)?;
-        let mut search = match self.search.take() {
-            Some(search) => search,
+        let seed = search.random.random();
+        self.learn(search.history, seed)?;
+        let mut evolution = match self.evolution.take() {
+            Some(evolution) => evolution,
             None => self.begin(n, seed)?,
         };
-        let batch = search.generate()?;
-        self.search = Some(search);
+        let batch = evolution.generate()?;
+        self.evolution = Some(evolution);
         let spec = |bred: &Bred| ScheduleSpec::Trace {
             trace: bred.trace.0.clone(),
         };

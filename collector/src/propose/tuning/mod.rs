@@ -46,7 +46,7 @@ use grid::Point;
 use learned::Learned;
 use metaschedule::{MetaSchedule, Origin};
 use task::{Task, TaskSpec};
-use tuner::{History, Shared, Tuner};
+use tuner::{SearchState, Tuner};
 
 /// Candidates of one operator that are built together, then measured (AutoTVM and MetaSchedule: 64).
 const BATCH: usize = 16;
@@ -216,13 +216,14 @@ fn history(
 }
 
 /// The row that a point would have, as far as it is known before it is built; none before the default schedule has one.
-fn candidate_row(history: &History, shared: &Shared<'_>, point: &[usize]) -> Option<Row> {
-    let choice = history.grid.choice(point)?;
-    let mut row = shared.base?.clone();
+fn candidate_row(search: &SearchState<'_>, point: &[usize]) -> Option<Row> {
+    let grid = &search.history.grid;
+    let choice = grid.choice(point)?;
+    let mut row = search.base?.clone();
     row.schedule_space = Some("template".to_owned());
     let knobs = serde_json::to_value(&choice).ok()?;
     row.schedule_knobs = Some(opdata::JsonText::from(&knobs));
-    history.grid.device().fill_schedule(&mut row, &choice);
+    grid.device().fill_schedule(&mut row, &choice);
     Some(row)
 }
 

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use super::super::{Outcome, Trials};
 use super::grid::{Grid, Point};
 use super::learned::Learned;
-use super::tuner::{History, Shared, Trial, Tuner};
+use super::tuner::{History, SearchState, Trial, Tuner};
 
 /// An improvement of the best time that counts.
 const IMPROVEMENT: f64 = 0.01;
@@ -149,16 +149,16 @@ impl Task {
         n: usize,
     ) -> anyhow::Result<Vec<(Point, ScheduleSpec)>> {
         let left = self.trials.saturating_sub(self.proposed);
-        let shared = Shared {
+        let mut search = SearchState {
+            history: &self.history,
             learned,
             base: self.defaults.first().map(|(_, row)| &**row),
             known: &self.known,
+            random: &mut self.random,
         };
         let mut proposed = match self.ended || left == 0 {
             true => Vec::new(),
-            false => self
-                .tuner
-                .schedules(&self.history, &shared, n.min(left), &mut self.random)?,
+            false => self.tuner.schedules(&mut search, n.min(left))?,
         };
         proposed.retain(|(_, spec)| self.history.note(spec));
         self.proposed += proposed.len();

@@ -5,7 +5,7 @@ use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::learned::Learned;
-use super::tuner::Trial;
+use super::tuner::{History, Trial};
 use super::*;
 
 /// An element-wise operator of 96 elements on rows of 48: 15 of 24 combinations are possible.
@@ -55,12 +55,14 @@ fn tried(name: &str, seed: u64, start: &[usize]) -> Vec<Point> {
     };
     take(&mut history, start.to_vec());
     for _ in 0..40 {
-        let shared = Shared {
+        let mut search = SearchState {
+            history: &history,
             learned: &learned,
             base: None,
             known: &[],
+            random: &mut random,
         };
-        let points = tuner.propose(&history, &shared, 4, &mut random).unwrap();
+        let points = tuner.propose(&mut search, 4).unwrap();
         assert!(points.len() <= 4, "{}", name);
         if points.is_empty() {
             break;

@@ -58,14 +58,18 @@ impl History {
     }
 }
 
-/// State that all operators of a model share during tuning.
-pub(super) struct Shared<'a> {
+/// What a tuner knows of the search in one operator's space.
+pub(super) struct SearchState<'a> {
+    /// The trials so far.
+    pub history: &'a History,
     /// Predicts costs from the rows of all operators and of histories.
     pub learned: &'a super::learned::Learned,
     /// The default schedule's row of the operator.
     pub base: Option<&'a Row>,
     /// Schedules of the store for the same or the nearest workload, the best first.
     pub known: &'a [Choice],
+    /// The source of random decisions.
+    pub random: &'a mut Pcg64Mcg,
 }
 
 /// Chooses the points of one operator.
@@ -74,13 +78,7 @@ pub(super) trait Tuner {
     ///
     /// # Errors
     /// Fails if the cost model's library fails.
-    fn propose(
-        &mut self,
-        history: &History,
-        shared: &Shared<'_>,
-        n: usize,
-        random: &mut Pcg64Mcg,
-    ) -> anyhow::Result<Vec<Point>>;
+    fn propose(&mut self, search: &mut SearchState<'_>, n: usize) -> anyhow::Result<Vec<Point>>;
 
     /// The next points as schedules.
     ///
@@ -88,13 +86,12 @@ pub(super) trait Tuner {
     /// As for [`Tuner::propose`].
     fn schedules(
         &mut self,
-        history: &History,
-        shared: &Shared<'_>,
+        search: &mut SearchState<'_>,
         n: usize,
-        random: &mut Pcg64Mcg,
     ) -> anyhow::Result<Vec<(Point, ScheduleSpec)>> {
-        let points = self.propose(history, shared, n, random)?.into_iter();
-        let spec = |point: Point| Some((point.clone(), history.grid.spec(&point)?));
+        let points = self.propose(search, n)?.into_iter();
+        let grid = &search.history.grid;
+        let spec = |point: Point| Some((point.clone(), grid.spec(&point)?));
         Ok(points.filter_map(spec).collect())
     }
 
