@@ -379,24 +379,21 @@ pub(crate) fn allocation(statement: &Obj) -> Result<(String, Option<i64>)> {
 
 /// The value of an integer annotation of a block or loop.
 pub(crate) fn annotation(annotations: &Obj, key: &str) -> Result<Option<i64>> {
-    const COUNT: &str = "ffi.MapCount";
-    let count: i64 = value(COUNT, call(COUNT, &[annotations, &text(key)])?)?;
-    if count == 0 {
-        return Ok(None);
-    }
-    let found = call("ffi.MapGetItem", &[annotations, &text(key)])?;
-    Ok(found.0.try_as::<i64>().or_else(|| constant(&found)))
+    let found = entry(annotations, key)?;
+    Ok(found.and_then(|found| found.0.try_as::<i64>().or_else(|| constant(&found))))
 }
 
 /// An attribute of a function.
 pub(crate) fn attribute(function: &Obj, key: &str) -> Result<Option<Obj>> {
+    entry(&field(&field(function, "attrs")?, "__dict__")?, key)
+}
+
+/// An entry of a map by its name.
+fn entry(map: &Obj, key: &str) -> Result<Option<Obj>> {
     const COUNT: &str = "ffi.MapCount";
-    let attributes = field(&field(function, "attrs")?, "__dict__")?;
-    let count: i64 = value(COUNT, call(COUNT, &[&attributes, &text(key)])?)?;
-    if count == 0 {
-        return Ok(None);
-    }
-    call("ffi.MapGetItem", &[&attributes, &text(key)]).map(Some)
+    let count: i64 = value(COUNT, call(COUNT, &[map, &text(key)])?)?;
+    let found = (count > 0).then(|| call("ffi.MapGetItem", &[map, &text(key)]));
+    found.transpose()
 }
 
 pub(crate) fn string(object: &Obj) -> Result<String> {

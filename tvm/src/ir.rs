@@ -187,9 +187,8 @@ impl PrimFunc {
     /// Fails if the text is not a function of this TVM version.
     pub fn from_json(json: &str) -> Result<PrimFunc> {
         Libraries::load()?;
-        Ok(PrimFunc {
-            handle: call("ffi.FromJSONGraphString", &[&text(json)])?,
-        })
+        let handle = call("ffi.FromJSONGraphString", &[&text(json)])?;
+        Ok(PrimFunc { handle })
     }
 
     /// The function as TVMScript, for people.
@@ -245,12 +244,9 @@ impl PrimFunc {
     /// # Errors
     /// Fails if TVM does.
     pub fn without_symbol(&self) -> Result<PrimFunc> {
-        Ok(PrimFunc {
-            handle: call(
-                "ir.BaseFuncWithoutAttr",
-                &[&self.handle, &text("global_symbol")],
-            )?,
-        })
+        let arguments = [&self.handle, &text("global_symbol")];
+        let handle = call("ir.BaseFuncWithoutAttr", &arguments)?;
+        Ok(PrimFunc { handle })
     }
 
     /// A hash of the function's structure, equal for functions that differ in variable names alone.
@@ -310,24 +306,24 @@ pub struct IndexMap {
 }
 
 impl IndexMap {
+    fn new<'a>(vars: &[Obj], target: impl IntoIterator<Item = &'a Obj>) -> Result<IndexMap> {
+        let handle = call("tirx.IndexMap", &[&array(vars)?, &array(target)?, &none()])?;
+        Ok(IndexMap { handle })
+    }
+
     /// Splits the last of `dims` axes into `(…, last mod stride, last div stride)`: one phase after the other.
     ///
     /// # Errors
     /// Fails if there is no axis, or if TVM fails.
     pub fn phases(dims: usize, stride: i64) -> Result<IndexMap> {
-        let vars = (0..dims)
-            .map(|i| index_var(&format!("i{i}")))
-            .collect::<Result<Vec<_>>>()?;
+        let vars = index_vars(dims)?;
         let Some((last, others)) = vars.split_last() else {
             return Err(Error::unexpected("IndexMap::phases", "no axis"));
         };
         let stride = index_constant(stride)?;
         let phase = binary("prim.FloorMod", last, &stride)?;
         let place = binary("prim.FloorDiv", last, &stride)?;
-        let target = array(others.iter().chain([&phase, &place]))?;
-        Ok(IndexMap {
-            handle: call("tirx.IndexMap", &[&array(&vars)?, &target, &none()])?,
-        })
+        IndexMap::new(&vars, others.iter().chain([&phase, &place]))
     }
 
     /// Fuses axes: each group of `groups` becomes one axis, its first member the slowest; an empty group is an axis of
@@ -336,9 +332,7 @@ impl IndexMap {
     /// # Errors
     /// Fails if a group has an axis that there is not, or if TVM does.
     pub fn fused(extents: &[i64], groups: &[Vec<usize>]) -> Result<IndexMap> {
-        let vars = (0..extents.len())
-            .map(|i| index_var(&format!("i{i}")))
-            .collect::<Result<Vec<_>>>()?;
+        let vars = index_vars(extents.len())?;
         let axis_of = |group: &Vec<usize>| {
             let mut fused: Option<Obj> = None;
             for &axis in group {
@@ -359,12 +353,7 @@ impl IndexMap {
             fused.map_or_else(|| index_constant(0), Ok)
         };
         let target = groups.iter().map(axis_of).collect::<Result<Vec<_>>>()?;
-        Ok(IndexMap {
-            handle: call(
-                "tirx.IndexMap",
-                &[&array(&vars)?, &array(&target)?, &none()],
-            )?,
-        })
+        IndexMap::new(&vars, &target)
     }
 
     /// Splits axis `axis` of `dims` into `(axis div inner, axis mod inner)`, in its place.
@@ -372,9 +361,7 @@ impl IndexMap {
     /// # Errors
     /// Fails if TVM does.
     pub fn split(dims: usize, axis: usize, inner: i64) -> Result<IndexMap> {
-        let vars = (0..dims)
-            .map(|i| index_var(&format!("i{i}")))
-            .collect::<Result<Vec<_>>>()?;
+        let vars = index_vars(dims)?;
         let inner = index_constant(inner)?;
         let mut target = Vec::with_capacity(dims + 1);
         for (place, var) in vars.iter().enumerate() {
@@ -385,12 +372,7 @@ impl IndexMap {
                 target.push(var.clone());
             }
         }
-        Ok(IndexMap {
-            handle: call(
-                "tirx.IndexMap",
-                &[&array(&vars)?, &array(&target)?, &none()],
-            )?,
-        })
+        IndexMap::new(&vars, &target)
     }
 
     /// The permutation that puts source axis `order[i]` at place `i`.
@@ -398,26 +380,14 @@ impl IndexMap {
     /// # Errors
     /// Fails if `order` is not a permutation, or if TVM does.
     pub fn permutation(order: &[usize]) -> Result<IndexMap> {
-        let mut seen = vec![false; order.len()];
-        for &axis in order {
-            match seen.get_mut(axis) {
-                Some(s) if !*s => *s = true,
-                _ => {
-                    return Err(Error::unexpected(
-                        "IndexMap::permutation",
-                        format!("{order:?} is no permutation"),
-                    ));
-                }
-            }
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        if !sorted.into_iter().eq(0..order.len()) {
+            let what = format!("{order:?} is no permutation");
+            return Err(Error::unexpected("IndexMap::permutation", what));
         }
-        let vars = (0..order.len())
-            .map(|i| index_var(&format!("i{i}")))
-            .collect::<Result<Vec<_>>>()?;
-        let source = array(&vars)?;
-        let target = array(order.iter().map(|&axis| &vars[axis]))?;
-        Ok(IndexMap {
-            handle: call("tirx.IndexMap", &[&source, &target, &none()])?,
-        })
+        let vars = index_vars(order.len())?;
+        IndexMap::new(&vars, order.iter().map(|&axis| &vars[axis]))
     }
 }
 
@@ -427,6 +397,10 @@ pub(crate) fn index_constant(value: i64) -> Result<Obj> {
         "ir.IntImm",
         &[&DType::Int64.object(), &crate::call::int(value), &none()],
     )
+}
+
+fn index_vars(count: usize) -> Result<Vec<Obj>> {
+    (0..count).map(|i| index_var(&format!("i{i}"))).collect()
 }
 
 pub(crate) fn index_var(name: &str) -> Result<Obj> {

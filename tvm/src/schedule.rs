@@ -148,10 +148,7 @@ impl Schedule {
     /// # Errors
     /// Fails if TVM does.
     pub fn loops(&self, block: &Block) -> Result<Vec<Loop>> {
-        Ok(elements(&self.call("ScheduleGetLoops", &[&block.0])?)?
-            .into_iter()
-            .map(Loop)
-            .collect())
+        self.several("ScheduleGetLoops", &[&block.0], Loop)
     }
 
     /// The blocks of the function in program order.
@@ -160,10 +157,7 @@ impl Schedule {
     /// Fails if TVM does.
     pub fn blocks(&self) -> Result<Vec<Block>> {
         let root = self.block("root")?;
-        Ok(elements(&self.call("ScheduleGetChildBlocks", &[&root.0])?)?
-            .into_iter()
-            .map(Block)
-            .collect())
+        self.several("ScheduleGetChildBlocks", &[&root.0], Block)
     }
 
     /// The block's description at this point of the schedule.
@@ -188,10 +182,7 @@ impl Schedule {
     /// # Errors
     /// Fails if TVM does.
     pub fn producers(&self, block: &Block) -> Result<Vec<Block>> {
-        Ok(elements(&self.call("ScheduleGetProducers", &[&block.0])?)?
-            .into_iter()
-            .map(Block)
-            .collect())
+        self.several("ScheduleGetProducers", &[&block.0], Block)
     }
 
     /// The blocks that read what `block` writes.
@@ -199,10 +190,7 @@ impl Schedule {
     /// # Errors
     /// Fails if TVM does.
     pub fn consumers(&self, block: &Block) -> Result<Vec<Block>> {
-        Ok(elements(&self.call("ScheduleGetConsumers", &[&block.0])?)?
-            .into_iter()
-            .map(Block)
-            .collect())
+        self.several("ScheduleGetConsumers", &[&block.0], Block)
     }
 
     /// Splits a loop; the product of `factors` (outermost first) must cover its extent, and one `None` is inferred.
@@ -211,11 +199,8 @@ impl Schedule {
     /// Fails if two factors are left open, or the factors do not cover the loop.
     pub fn split(&self, l: &Loop, factors: &[Option<i64>]) -> Result<Vec<Loop>> {
         let factors: Vec<Obj> = factors.iter().map(|f| f.map_or_else(none, int)).collect();
-        let loops = self.call(
-            "ScheduleSplit",
-            &[&l.0, &array(&factors)?, &boolean(true), &boolean(false)],
-        )?;
-        Ok(elements(&loops)?.into_iter().map(Loop).collect())
+        let inputs = [&l.0, &array(&factors)?, &boolean(true), &boolean(false)];
+        self.several("ScheduleSplit", &inputs, Loop)
     }
 
     /// Splits a loop into consecutive ones of these extents, and one more for the rest; each has a copy of the body.
@@ -225,8 +210,8 @@ impl Schedule {
     pub fn partition(&self, l: &Loop, extents: &[i64]) -> Result<Vec<Loop>> {
         let extents = extents.iter().map(|&e| int(e)).chain([none()]);
         let extents = array(&extents.collect::<Vec<Obj>>())?;
-        let loops = self.call("ScheduleLoopPartition", &[&l.0, &extents, &boolean(true)])?;
-        Ok(elements(&loops)?.into_iter().map(Loop).collect())
+        let inputs = [&l.0, &extents, &boolean(true)];
+        self.several("ScheduleLoopPartition", &inputs, Loop)
     }
 
     /// Tiles loops: splits each by its inner factor and moves the inner loops inside all outer ones.
@@ -303,10 +288,7 @@ impl Schedule {
     /// # Errors
     /// Fails if not all consumers are under `l`.
     pub fn compute_at(&self, block: &Block, l: &Loop) -> Result<()> {
-        self.done(
-            "ScheduleComputeAt",
-            &[&block.0, &l.0, &boolean(false), &int(UNSET)],
-        )
+        self.moved("ScheduleComputeAt", block, l, false)
     }
 
     /// Like [`Schedule::compute_at`], but keeps loops of one iteration, so that the copy has one loop for each
@@ -315,10 +297,7 @@ impl Schedule {
     /// # Errors
     /// Fails as [`Schedule::compute_at`] does.
     pub fn compute_at_with_unit_loops(&self, block: &Block, l: &Loop) -> Result<()> {
-        self.done(
-            "ScheduleComputeAt",
-            &[&block.0, &l.0, &boolean(true), &int(UNSET)],
-        )
+        self.moved("ScheduleComputeAt", block, l, true)
     }
 
     /// Computes a consumer inside `l`, as much of it as `l`'s body has produced.
@@ -326,10 +305,7 @@ impl Schedule {
     /// # Errors
     /// Fails if not all producers are under `l`.
     pub fn reverse_compute_at(&self, block: &Block, l: &Loop) -> Result<()> {
-        self.done(
-            "ScheduleReverseComputeAt",
-            &[&block.0, &l.0, &boolean(false), &int(UNSET)],
-        )
+        self.moved("ScheduleReverseComputeAt", block, l, false)
     }
 
     /// [`Schedule::reverse_compute_at`] that keeps loops of one iteration.
@@ -337,10 +313,7 @@ impl Schedule {
     /// # Errors
     /// As there.
     pub fn reverse_compute_at_with_unit_loops(&self, block: &Block, l: &Loop) -> Result<()> {
-        self.done(
-            "ScheduleReverseComputeAt",
-            &[&block.0, &l.0, &boolean(true), &int(UNSET)],
-        )
+        self.moved("ScheduleReverseComputeAt", block, l, true)
     }
 
     /// Writes a consumer's expression into its one producer.
@@ -364,11 +337,7 @@ impl Schedule {
     /// # Errors
     /// Fails if there is no such buffer.
     pub fn cache_read(&self, block: &Block, buffer: usize, scope: &str) -> Result<Block> {
-        let all_consumers = array([])?;
-        Ok(Block(self.call(
-            "ScheduleCacheRead",
-            &[&block.0, &int(buffer as i64), &text(scope), &all_consumers],
-        )?))
+        self.cached("ScheduleCacheRead", block, buffer, scope)
     }
 
     /// Writes a buffer through a copy in the storage scope `scope`; returns the block that copies it out.
@@ -376,11 +345,7 @@ impl Schedule {
     /// # Errors
     /// Fails if there is no such buffer.
     pub fn cache_write(&self, block: &Block, buffer: usize, scope: &str) -> Result<Block> {
-        let all_consumers = array([])?;
-        Ok(Block(self.call(
-            "ScheduleCacheWrite",
-            &[&block.0, &int(buffer as i64), &text(scope), &all_consumers],
-        )?))
+        self.cached("ScheduleCacheWrite", block, buffer, scope)
     }
 
     /// Moves the buffer a block writes into the storage scope `scope`.
@@ -436,6 +401,23 @@ impl Schedule {
         Ok(Block(
             self.call("ScheduleRFactor", &[&l.0, &int(factor_axis)])?,
         ))
+    }
+
+    /// The blocks or loops that a primitive returns.
+    fn several<T>(&self, primitive: &str, args: &[&Obj], of: fn(Obj) -> T) -> Result<Vec<T>> {
+        let objects = elements(&self.call(primitive, args)?)?;
+        Ok(objects.into_iter().map(of).collect())
+    }
+
+    fn moved(&self, primitive: &str, block: &Block, l: &Loop, unit_loops: bool) -> Result<()> {
+        let inputs = [&block.0, &l.0, &boolean(unit_loops), &int(UNSET)];
+        self.done(primitive, &inputs)
+    }
+
+    fn cached(&self, primitive: &str, block: &Block, buffer: usize, scope: &str) -> Result<Block> {
+        let all_consumers = array([])?;
+        let inputs = [&block.0, &int(buffer as i64), &text(scope), &all_consumers];
+        self.call(primitive, &inputs).map(Block)
     }
 
     pub(crate) fn done(&self, primitive: &str, args: &[&Obj]) -> Result<()> {
