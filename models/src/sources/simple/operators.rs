@@ -40,255 +40,80 @@ pub const ORDERS: &[&str] = &[
 pub(super) const NO_EPILOGUE: &str = "none";
 
 /// The computation on each result of a convolution or product, as models fuse it; all but the first add a bias before.
-const EPILOGUE: (&str, ParamDefault) = (
-    "epilogue",
-    Word(
-        NO_EPILOGUE,
-        &[
-            NO_EPILOGUE,
-            "bias",
-            "relu",
-            "relu6",
-            "sigmoid",
-            "silu",
-            "gelu",
-            "residual_relu",
-        ],
-    ),
-);
+const EPILOGUES: &[&str] = &[
+    NO_EPILOGUE,
+    "bias",
+    "relu",
+    "relu6",
+    "sigmoid",
+    "silu",
+    "gelu",
+    "residual_relu",
+];
+const CONCAT_EPILOGUES: &[&str] = &[NO_EPILOGUE, "batch_norm_relu"];
+const MODES: &[&str] = &["nearest", "linear"];
 
-use ParamDefault::{Count, Extent, Word};
+/// Makes the table of operators. After a name stand the parameter that `--batchsize` sets, if there is one, the title, and
+/// the parameters with their defaults: extents, counts (`from 0`), or a word `of` a list.
+macro_rules! operators {
+    (@default $value:tt) => { ParamDefault::Extent($value) };
+    (@default $value:tt from 0) => { ParamDefault::Count($value) };
+    (@default $value:tt of $words:ident) => { ParamDefault::Word($value, $words) };
+    (@batch) => { None };
+    (@batch $key:ident) => { Some(stringify!($key)) };
+    ($($name:ident $(by $batch:ident)?: $title:literal,
+        $($key:ident = $value:tt $($kind:ident $of:tt)?),+;)+) => {
+        &[$(SimpleOperator {
+            name: stringify!($name),
+            title: $title,
+            params: &[$((stringify!($key), operators!(@default $value $($kind $of)?))),+],
+            batch: operators!(@batch $($batch)?),
+        }),+]
+    };
+}
 
 /// All single operators, in the order to show them.
-pub const OPERATORS: &[SimpleOperator] = &[
-    SimpleOperator {
-        name: "matmul",
-        title: "A[m,k] B[k,n]",
-        params: &[("m", Extent(512)), ("n", Extent(512)), ("k", Extent(512))],
-        batch: None,
-    },
-    SimpleOperator {
-        name: "dense",
-        title: "X[m,k] W[n,k]^T, W a weight",
-        params: &[
-            ("m", Extent(1)),
-            ("n", Extent(1000)),
-            ("k", Extent(2048)),
-            EPILOGUE,
-        ],
-        batch: Some("m"),
-    },
-    SimpleOperator {
-        name: "batch_matmul",
-        title: "A[b,m,k] B[b,k,n]",
-        params: &[
-            ("b", Extent(12)),
-            ("m", Extent(128)),
-            ("n", Extent(128)),
-            ("k", Extent(64)),
-        ],
-        batch: Some("b"),
-    },
-    SimpleOperator {
-        name: "matmul_matmul_add",
-        title: "(A[m,k] B[k,n]) C[n,p] + D[m,p]",
-        params: &[
-            ("m", Extent(256)),
-            ("n", Extent(256)),
-            ("k", Extent(256)),
-            ("p", Extent(256)),
-        ],
-        batch: None,
-    },
-    SimpleOperator {
-        name: "conv2d",
-        title: "2-D convolution, NCHW",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(64)),
-            ("h", Extent(56)),
-            ("w", Extent(56)),
-            ("o", Extent(64)),
-            ("kh", Extent(3)),
-            ("kw", Extent(3)),
-            ("stride", Extent(1)),
-            ("pad", Count(1)),
-            ("dilation", Extent(1)),
-            ("groups", Extent(1)),
-            EPILOGUE,
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "depthwise_conv2d",
-        title: "one filter a channel, NCHW",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(96)),
-            ("h", Extent(56)),
-            ("w", Extent(56)),
-            ("kh", Extent(3)),
-            ("kw", Extent(3)),
-            ("stride", Extent(1)),
-            ("pad", Count(1)),
-            ("dilation", Extent(1)),
-            EPILOGUE,
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "conv3d",
-        title: "3-D convolution, NCDHW",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(64)),
-            ("d", Extent(8)),
-            ("h", Extent(28)),
-            ("w", Extent(28)),
-            ("o", Extent(64)),
-            ("kd", Extent(3)),
-            ("kh", Extent(3)),
-            ("kw", Extent(3)),
-            ("stride", Extent(1)),
-            ("pad", Count(1)),
-            ("dilation", Extent(1)),
-            ("groups", Extent(1)),
-            EPILOGUE,
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "excitation",
-        title: "squeeze-and-excitation's gate: X[n,c,h,w] times the sigmoid of a 1x1 convolution of S[n,s,1,1]",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(480)),
-            ("h", Extent(14)),
-            ("w", Extent(14)),
-            ("s", Extent(20)),
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "max_pool2d",
-        title: "maximum over windows, NCHW",
-        params: POOLING,
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "avg_pool2d",
-        title: "mean over windows, NCHW",
-        params: POOLING,
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "global_avg_pool",
-        title: "mean over the image, NCHW",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(512)),
-            ("h", Extent(7)),
-            ("w", Extent(7)),
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "transpose",
-        title: "X[a,b,c,d] with its axes in another order",
-        params: &[
-            ("a", Extent(1)),
-            ("b", Extent(128)),
-            ("c", Extent(12)),
-            ("d", Extent(64)),
-            ("order", Word("0213", ORDERS)),
-        ],
-        batch: Some("a"),
-    },
-    SimpleOperator {
-        name: "concat",
-        title: "images along their channels: one of c and others of `more`, NCHW",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(256)),
-            ("h", Extent(14)),
-            ("w", Extent(14)),
-            ("inputs", Extent(2)),
-            ("more", Extent(32)),
-            (
-                "epilogue",
-                Word(NO_EPILOGUE, &[NO_EPILOGUE, "batch_norm_relu"]),
-            ),
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "slice",
-        title: "`size` channels from `begin` on, NCHW",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(116)),
-            ("h", Extent(28)),
-            ("w", Extent(28)),
-            ("begin", Count(0)),
-            ("size", Extent(58)),
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "resize2d",
-        title: "an image enlarged by a whole factor, NCHW",
-        params: &[
-            ("n", Extent(1)),
-            ("c", Extent(128)),
-            ("h", Extent(13)),
-            ("w", Extent(13)),
-            ("scale", Extent(2)),
-            ("mode", Word("nearest", &["nearest", "linear"])),
-        ],
-        batch: Some("n"),
-    },
-    SimpleOperator {
-        name: "gather",
-        title: "m rows of a table[rows,n], a weight",
-        params: &[
-            ("m", Extent(128)),
-            ("n", Extent(768)),
-            ("rows", Extent(30522)),
-        ],
-        batch: Some("m"),
-    },
-    SimpleOperator {
-        name: "softmax",
-        title: "over the last axis of X[m,n]",
-        params: &[("m", Extent(128)), ("n", Extent(1024))],
-        batch: Some("m"),
-    },
-    SimpleOperator {
-        name: "layer_norm",
-        title: "over the last axis of X[m,n], with scale and bias",
-        params: &[("m", Extent(128)), ("n", Extent(768))],
-        batch: Some("m"),
-    },
-    SimpleOperator {
-        name: "elementwise",
-        title: "one function of one or two X[m,n]",
-        params: &[
-            ("op", Word("add", FUNCTIONS)),
-            ("m", Extent(1024)),
-            ("n", Extent(1024)),
-        ],
-        batch: Some("m"),
-    },
-];
-
-/// Parameters of both pooling operators.
-const POOLING: &[(&str, ParamDefault)] = &[
-    ("n", Extent(1)),
-    ("c", Extent(64)),
-    ("h", Extent(112)),
-    ("w", Extent(112)),
-    ("kh", Extent(3)),
-    ("kw", Extent(3)),
-    ("stride", Extent(2)),
-    ("pad", Count(1)),
-];
+pub const OPERATORS: &[SimpleOperator] = operators! {
+    matmul: "A[m,k] B[k,n]",
+        m = 512, n = 512, k = 512;
+    dense by m: "X[m,k] W[n,k]^T, W a weight",
+        m = 1, n = 1000, k = 2048, epilogue = NO_EPILOGUE of EPILOGUES;
+    batch_matmul by b: "A[b,m,k] B[b,k,n]",
+        b = 12, m = 128, n = 128, k = 64;
+    matmul_matmul_add: "(A[m,k] B[k,n]) C[n,p] + D[m,p]",
+        m = 256, n = 256, k = 256, p = 256;
+    conv2d by n: "2-D convolution, NCHW",
+        n = 1, c = 64, h = 56, w = 56, o = 64, kh = 3, kw = 3, stride = 1, pad = 1 from 0,
+        dilation = 1, groups = 1, epilogue = NO_EPILOGUE of EPILOGUES;
+    depthwise_conv2d by n: "one filter a channel, NCHW",
+        n = 1, c = 96, h = 56, w = 56, kh = 3, kw = 3, stride = 1, pad = 1 from 0, dilation = 1,
+        epilogue = NO_EPILOGUE of EPILOGUES;
+    conv3d by n: "3-D convolution, NCDHW",
+        n = 1, c = 64, d = 8, h = 28, w = 28, o = 64, kd = 3, kh = 3, kw = 3, stride = 1,
+        pad = 1 from 0, dilation = 1, groups = 1, epilogue = NO_EPILOGUE of EPILOGUES;
+    excitation by n: "squeeze-and-excitation's gate: X[n,c,h,w] times the sigmoid of a 1x1 convolution of S[n,s,1,1]",
+        n = 1, c = 480, h = 14, w = 14, s = 20;
+    max_pool2d by n: "maximum over windows, NCHW",
+        n = 1, c = 64, h = 112, w = 112, kh = 3, kw = 3, stride = 2, pad = 1 from 0;
+    avg_pool2d by n: "mean over windows, NCHW",
+        n = 1, c = 64, h = 112, w = 112, kh = 3, kw = 3, stride = 2, pad = 1 from 0;
+    global_avg_pool by n: "mean over the image, NCHW",
+        n = 1, c = 512, h = 7, w = 7;
+    transpose by a: "X[a,b,c,d] with its axes in another order",
+        a = 1, b = 128, c = 12, d = 64, order = "0213" of ORDERS;
+    concat by n: "images along their channels: one of c and others of `more`, NCHW",
+        n = 1, c = 256, h = 14, w = 14, inputs = 2, more = 32,
+        epilogue = NO_EPILOGUE of CONCAT_EPILOGUES;
+    slice by n: "`size` channels from `begin` on, NCHW",
+        n = 1, c = 116, h = 28, w = 28, begin = 0 from 0, size = 58;
+    resize2d by n: "an image enlarged by a whole factor, NCHW",
+        n = 1, c = 128, h = 13, w = 13, scale = 2, mode = "nearest" of MODES;
+    gather by m: "m rows of a table[rows,n], a weight",
+        m = 128, n = 768, rows = 30522;
+    softmax by m: "over the last axis of X[m,n]",
+        m = 128, n = 1024;
+    layer_norm by m: "over the last axis of X[m,n], with scale and bias",
+        m = 128, n = 768;
+    elementwise by m: "one function of one or two X[m,n]",
+        op = "add" of FUNCTIONS, m = 1024, n = 1024;
+};
