@@ -172,13 +172,7 @@ fn note_host(host: &HostTrace, path: &Path, profile: &mut Profile) {
     if host.slices.is_empty() {
         let text = "no event of category tpudnn in it, so nothing of the host is in the trace";
         let report = &mut profile.report;
-        report.add(
-            Severity::Loss,
-            "host_events_missing",
-            place,
-            1,
-            text.to_string(),
-        );
+        report.lose("host_events_missing", place, 1, text.to_string());
     } else if !host.is_anchored(profile) {
         let text = "no end of disable_profile, or no tail_offset_ns in global.profile: the host is aligned by the end of \
                     its first tpudnn event";

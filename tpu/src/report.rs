@@ -68,6 +68,13 @@ pub struct Stream {
     pub number: u32,
 }
 
+impl Stream {
+    /// The stream of a core's engine, or of a port.
+    pub const fn new(engine: Engine, number: u32) -> Stream {
+        Stream { engine, number }
+    }
+}
+
 impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.engine {
@@ -233,6 +240,11 @@ impl Report {
             count,
             text,
         });
+    }
+
+    /// Adds a finding of something that is missing, doubtful or damaged.
+    pub fn lose(&mut self, kind: &'static str, place: impl fmt::Display, count: u64, text: String) {
+        self.add(Severity::Loss, kind, place, count, text);
     }
 
     /// Notes a record.

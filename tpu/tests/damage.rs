@@ -22,14 +22,7 @@ fn read(dump: &Dump) -> Profile {
 
 /// What the profile says of a core's engine, as truths; commands that are not certain without a name.
 fn seen(profile: &Profile, core: u32, engine: Engine) -> Vec<(u64, u32, String, Certainty)> {
-    let viewer = Viewer::new(
-        profile,
-        Stream {
-            engine,
-            number: core,
-        },
-    )
-    .unwrap();
+    let viewer = Viewer::new(profile, Stream::new(engine, core)).unwrap();
     let events = &profile.core(core).unwrap().events[engine.slot()];
     let work = |name: &str| {
         !matches!(
@@ -114,14 +107,7 @@ fn whole_dumps_of_every_chip_and_mode() {
 fn kernels_and_batches_reach_their_records() {
     let dump = make(Spec::new(Chip::Aks, Capture::Nodes));
     let profile = read(&dump);
-    let viewer = Viewer::new(
-        &profile,
-        Stream {
-            engine: Engine::Tiu,
-            number: 2,
-        },
-    )
-    .unwrap();
+    let viewer = Viewer::new(&profile, Stream::new(Engine::Tiu, 2)).unwrap();
     let events = &profile.core(2).unwrap().events[0];
     for (i, (event, truth)) in events.iter().zip(&dump.cores[2].truth[0]).enumerate() {
         let view = viewer.view(i, event);

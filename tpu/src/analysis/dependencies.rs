@@ -32,7 +32,7 @@ pub fn dependencies(profile: &Profile, core: &CoreProfile) -> Vec<Dependency> {
     }
     let viewer = |engine| {
         let number = core.number;
-        Viewer::new(profile, Stream { engine, number })
+        Viewer::new(profile, Stream::new(engine, number))
     };
     let (Some(tiu), Some(gdma)) = (viewer(Engine::Tiu), viewer(Engine::Gdma)) else {
         return Vec::new();

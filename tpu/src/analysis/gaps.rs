@@ -97,10 +97,7 @@ pub fn find(profile: &Profile, top: usize) -> Gaps {
     }
     keep_longest(&mut longest, top);
     let named = longest.into_iter().map(|(mut gap, next)| {
-        let stream = Stream {
-            engine: Engine::Tiu,
-            number: gap.core,
-        };
+        let stream = Stream::new(Engine::Tiu, gap.core);
         let event = profile
             .core(gap.core)
             .and_then(|core| core.events[Engine::Tiu.slot()].get(next));
@@ -129,13 +126,7 @@ fn keep_longest(gaps: &mut Vec<(Gap, usize)>, top: usize) {
 /// Work and sync intervals of an engine of a core.
 fn intervals(profile: &Profile, core: &CoreProfile, engine: Engine) -> (Intervals, Intervals) {
     let (mut work, mut sync) = (Vec::new(), Vec::new());
-    if let Some(viewer) = Viewer::new(
-        profile,
-        Stream {
-            engine,
-            number: core.number,
-        },
-    ) {
+    if let Some(viewer) = Viewer::new(profile, Stream::new(engine, core.number)) {
         for view in viewer.views() {
             let list = match view.role {
                 Role::Work => &mut work,

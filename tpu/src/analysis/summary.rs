@@ -259,16 +259,7 @@ pub fn summarise(profile: &Profile) -> Summary {
         .cores
         .par_iter()
         .map(|core| {
-            let of = |engine| {
-                totals(
-                    profile,
-                    Stream {
-                        engine,
-                        number: core.number,
-                    },
-                    total_ns,
-                )
-            };
+            let of = |engine| totals(profile, Stream::new(engine, core.number), total_ns);
             let (tiu, gdma, sdma) = (of(Engine::Tiu), of(Engine::Gdma), of(Engine::Sdma));
             let moving = gdma.busy.union(&sdma.busy);
             let overlap = tiu.busy.intersection(&moving).length_ns();
@@ -297,15 +288,7 @@ pub fn summarise(profile: &Profile) -> Summary {
         .map(|port| {
             (
                 port.number,
-                totals(
-                    profile,
-                    Stream {
-                        engine: Engine::Cdma,
-                        number: port.number,
-                    },
-                    total_ns,
-                )
-                .totals,
+                totals(profile, Stream::new(Engine::Cdma, port.number), total_ns).totals,
             )
         })
         .collect();

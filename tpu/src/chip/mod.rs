@@ -73,8 +73,8 @@ pub struct ChipSpec {
     pub bus_bytes_per_cycle: u64,
     /// Local memory of a core in bytes.
     pub lmem_bytes: u64,
-    /// The rest of the argument list at the beginning of RegInfo files, as text.
-    pub(crate) args: &'static [(&'static str, &'static str)],
+    /// The rest of the argument list at the beginning of RegInfo files: the values of [`ARG_NAMES`].
+    args: &'static str,
 }
 
 /// The engine of a command node.
@@ -123,28 +123,30 @@ pub const CDMA_RECORD_BYTES: usize = 128;
 
 use NodeEngine::{Cdma, Gdma, Hau, Sdma, Tiu};
 
+const AKS: ChipSpec = ChipSpec {
+    chip: Chip::Aks,
+    name: "AKS",
+    arch_values: &[5, 8800],
+    arch_names: &["AKS"],
+    cores: 8,
+    cdma_ports: 11,
+    tiu_mhz: 1000.0,
+    dma_mhz: 1000.0,
+    preamble: Preamble::SyncPair,
+    engine_codes: &[Tiu, Gdma, Hau, Sdma, Cdma, Sdma],
+    rvt_wrap_id: None,
+    lanes: 64,
+    eu_per_lane: 64,
+    cube_ic: 64,
+    ddr_gbps: 68.264,
+    l2_gbps: 128.0,
+    bus_bytes_per_cycle: 128,
+    lmem_bytes: 16 << 20,
+    args: "64 16 18 14 64 2 1 128 8533 68.264 128 64 4 4 64",
+};
+
 static SPECS: [ChipSpec; 4] = [
-    ChipSpec {
-        chip: Chip::Aks,
-        name: "AKS",
-        arch_values: &[5, 8800],
-        arch_names: &["AKS"],
-        cores: 8,
-        cdma_ports: 11,
-        tiu_mhz: 1000.0,
-        dma_mhz: 1000.0,
-        preamble: Preamble::SyncPair,
-        engine_codes: &[Tiu, Gdma, Hau, Sdma, Cdma, Sdma],
-        rvt_wrap_id: None,
-        lanes: 64,
-        eu_per_lane: 64,
-        cube_ic: 64,
-        ddr_gbps: 68.264,
-        l2_gbps: 128.0,
-        bus_bytes_per_cycle: 128,
-        lmem_bytes: 16 << 20,
-        args: AKS_ARGS,
-    },
+    AKS,
     ChipSpec {
         chip: Chip::Aksv,
         name: "AKSV",
@@ -152,19 +154,9 @@ static SPECS: [ChipSpec; 4] = [
         arch_names: &["AKSV"],
         cores: 4,
         cdma_ports: 10,
-        tiu_mhz: 1000.0,
-        dma_mhz: 1000.0,
-        preamble: Preamble::SyncPair,
         engine_codes: &[Tiu, Gdma, Sdma, Cdma, Sdma],
         rvt_wrap_id: Some(0x3ffff),
-        lanes: 64,
-        eu_per_lane: 64,
-        cube_ic: 64,
-        ddr_gbps: 68.264,
-        l2_gbps: 128.0,
-        bus_bytes_per_cycle: 128,
-        lmem_bytes: 16 << 20,
-        args: AKS_ARGS,
+        ..AKS
     },
     ChipSpec {
         chip: Chip::Bm1688,
@@ -185,23 +177,7 @@ static SPECS: [ChipSpec; 4] = [
         l2_gbps: 0.0,
         bus_bytes_per_cycle: 64,
         lmem_bytes: 4 << 20,
-        args: &[
-            ("NPU Num", "32"),
-            ("TPU Lmem Size(MiB)", "4"),
-            ("Tpu Lmem Addr Width(bits)", "17"),
-            ("Tpu Bank Addr Width(bits)", "13"),
-            ("Execution Unit Number(int8)", "16"),
-            ("Bus Max Burst", "16"),
-            ("L2 Max Burst", "0"),
-            ("Bus Bandwidth", "64"),
-            ("DDR Frequency(MHz)", "4266"),
-            ("DDR Max BW(GB/s/Core)", "32"),
-            ("L2 Max BW(GB/s)", "0"),
-            ("Cube IC Align(8bits)", "32"),
-            ("Cube OHOW Align(8bits)", "4"),
-            ("Cube OHOW Align(16bits)", "4"),
-            ("Vector OHOW Align(8bits)", "16"),
-        ],
+        args: "32 4 17 13 16 16 0 64 4266 32 0 32 4 4 16",
     },
     ChipSpec {
         chip: Chip::Cv84x6,
@@ -222,43 +198,15 @@ static SPECS: [ChipSpec; 4] = [
         l2_gbps: 0.0,
         bus_bytes_per_cycle: 64,
         lmem_bytes: 16 << 18,
-        args: &[
-            ("NPU Num", "16"),
-            ("TPU Lmem Size(MiB)", "0.25"),
-            ("Tpu Lmem Addr Width(bits)", "18"),
-            ("Tpu Bank Addr Width(bits)", "14"),
-            ("Execution Unit Number(int8)", "32"),
-            ("Bus Max Burst", "16"),
-            ("L2 Max Burst", "0"),
-            ("Bus Bandwidth", "64"),
-            ("DDR Frequency(MHz)", "4266"),
-            ("DDR Max BW(GB/s/Core)", "64"),
-            ("L2 Max BW(GB/s)", "0"),
-            ("Cube IC Align(8bits)", "64"),
-            ("Cube OHOW Align(8bits)", "4"),
-            ("Cube OHOW Align(16bits)", "4"),
-            ("Vector OHOW Align(8bits)", "16"),
-        ],
+        args: "16 0.25 18 14 32 16 0 64 4266 64 0 64 4 4 16",
     },
 ];
 
-const AKS_ARGS: &[(&str, &str)] = &[
-    ("NPU Num", "64"),
-    ("TPU Lmem Size(MiB)", "16"),
-    ("Tpu Lmem Addr Width(bits)", "18"),
-    ("Tpu Bank Addr Width(bits)", "14"),
-    ("Execution Unit Number(int8)", "64"),
-    ("Bus Max Burst", "2"),
-    ("L2 Max Burst", "1"),
-    ("Bus Bandwidth", "128"),
-    ("DDR Frequency(MHz)", "8533"),
-    ("DDR Max BW(GB/s/Core)", "68.264"),
-    ("L2 Max BW(GB/s)", "128"),
-    ("Cube IC Align(8bits)", "64"),
-    ("Cube OHOW Align(8bits)", "4"),
-    ("Cube OHOW Align(16bits)", "4"),
-    ("Vector OHOW Align(8bits)", "64"),
-];
+/// The names of [`ChipSpec::args`].
+const ARG_NAMES: &str = "NPU Num|TPU Lmem Size(MiB)|Tpu Lmem Addr Width(bits)|Tpu Bank Addr Width(bits)|\
+    Execution Unit Number(int8)|Bus Max Burst|L2 Max Burst|Bus Bandwidth|DDR Frequency(MHz)|\
+    DDR Max BW(GB/s/Core)|L2 Max BW(GB/s)|Cube IC Align(8bits)|Cube OHOW Align(8bits)|\
+    Cube OHOW Align(16bits)|Vector OHOW Align(8bits)";
 
 impl Chip {
     /// All chips.
@@ -298,11 +246,8 @@ impl Chip {
             ("Platform", "ASIC".to_string()),
             ("Core Num", spec.cores.to_string()),
         ];
-        args.extend(
-            spec.args
-                .iter()
-                .map(|(key, value)| (*key, (*value).to_string())),
-        );
+        let values = spec.args.split(' ').map(str::to_string);
+        args.extend(ARG_NAMES.split('|').zip(values));
         args.push(("TIU Frequency(MHz)", tiu_mhz.to_string()));
         args.push(("DMA Frequency(MHz)", dma_mhz.to_string()));
         args

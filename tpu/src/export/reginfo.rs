@@ -35,10 +35,7 @@ pub fn write(profile: &Profile, folder: &Path) -> Result<Vec<PathBuf>> {
     for core in &profile.cores {
         let of = |engine: Engine| {
             (
-                Stream {
-                    engine,
-                    number: core.number,
-                },
+                Stream::new(engine, core.number),
                 &*core.events[engine.slot()],
             )
         };
@@ -52,10 +49,7 @@ pub fn write(profile: &Profile, folder: &Path) -> Result<Vec<PathBuf>> {
         ));
     }
     for port in &profile.ports {
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number: port.number,
-        };
+        let stream = Stream::new(Engine::Cdma, port.number);
         files.push((
             format!("cdmaRegInfo_{}.txt", port.number),
             vec![(stream, &*port.events)],

@@ -10,7 +10,7 @@ use crate::chip::{Chip, ChipSpec, Preamble};
 use crate::ingest::IngestOptions;
 use crate::ingest::core::{CoreParts, ReadCore};
 use crate::input::global::GlobalProfile;
-use crate::report::{Engine, Report, Severity};
+use crate::report::{Engine, Report};
 
 /// Clocks in MHz: those of the dump, and those to compute times with.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,13 +97,7 @@ pub(super) fn find_sync_points(cores: &mut [ReadCore], report: &mut Report) {
                 "its sync records are lost; its times cannot be aligned with those of other cores"
             }
         };
-        report.add(
-            Severity::Loss,
-            "sync_lost",
-            format!("core {number}"),
-            1,
-            text.to_string(),
-        );
+        report.lose("sync_lost", format!("core {number}"), 1, text.to_string());
         cores[index].sync_ns = found;
     }
 }

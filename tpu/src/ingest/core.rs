@@ -158,10 +158,7 @@ fn read_parts(number: u32, path: &Path, common: &Common) -> Result<CoreParts> {
 fn order(engine: Engine, mut raw: Vec<RawRecord>, parts: &mut CoreParts, common: &Common) -> Stage {
     let Common { global, spec, .. } = *common;
     let chip = spec.chip;
-    let stream = Stream {
-        engine,
-        number: parts.file.number,
-    };
+    let stream = Stream::new(engine, parts.file.number);
     let mut counts = StreamCounts::new(stream);
     counts.records = raw.len() as u64;
     counts.expected = global.counts.get(&stream).copied();
@@ -291,7 +288,7 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
                 plural(lost, "record")
             );
             let report = &mut parts.report;
-            report.add(Severity::Loss, "preamble_lost", stage.stream, lost, text);
+            report.lose("preamble_lost", stage.stream, lost, text);
         }
         parts.preamble[slot] = records.drain(..preamble).collect();
         if engine == Engine::Tiu {
@@ -383,9 +380,7 @@ fn check_blocks(parts: &mut CoreParts) {
             let text = format!(
                 "there is no block of {what} records; the file may be cut off between two blocks"
             );
-            parts
-                .report
-                .add(Severity::Loss, "block_missing", name, 1, text);
+            parts.report.lose("block_missing", name, 1, text);
         }
     }
 }
@@ -398,20 +393,14 @@ pub(super) fn check_across(cores: &[ReadCore], report: &mut Report) {
         for core in cores {
             let idle = core.total[slot] == 0 && core.file.present[slot];
             if present > 0 && idle && core.works.contains(&true) {
-                let stream = Stream {
-                    engine,
-                    number: core.file.number,
-                };
+                let stream = Stream::new(engine, core.file.number);
                 let text = format!("no records, though {} some", others(present));
                 report.add(Severity::Note, "no_records", stream, 0, text);
             }
             if core.lacks_commands(engine) && cores.iter().any(|other| other.knows(engine)) {
-                let stream = Stream {
-                    engine,
-                    number: core.file.number,
-                };
+                let stream = Stream::new(engine, core.file.number);
                 let text = "no commands of it among the nodes, unlike on other cores".to_string();
-                report.add(Severity::Loss, "commands_missing", stream, 1, text);
+                report.lose("commands_missing", stream, 1, text);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::input::container::{BlockKind, outline};
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
 use crate::input::layers::Layers;
-use crate::report::{Engine, Report, Severity};
+use crate::report::{Engine, Report};
 
 /// Leaves out files that are no containers, unless no core's file is a container.
 pub(super) fn leave_out_unreadable(folder: &mut Folder, report: &mut Report) -> Result<()> {
@@ -39,7 +39,7 @@ pub(super) fn note_unreadable(error: &Error, kind: &'static str, report: &mut Re
     let text = error.to_string();
     let (place, what) = text.split_once(": ").unwrap_or(("dump", &text));
     let text = format!("{what}; the file is left out, the others are read");
-    report.add(Severity::Loss, kind, place, 1, text);
+    report.lose(kind, place, 1, text);
 }
 
 /// The readable results; the error of the first if there are none.
@@ -83,13 +83,7 @@ pub(super) fn find_descriptors(folder: &Folder, global: &mut GlobalProfile, repo
         let text = format!(
             "no line `bmodel`, though core {number} has descriptors of a compiled model; read as one"
         );
-        report.add(
-            Severity::Loss,
-            "bmodel_line_missing",
-            "global.profile",
-            1,
-            text,
-        );
+        report.lose("bmodel_line_missing", "global.profile", 1, text);
     }
 }
 
@@ -100,7 +94,7 @@ pub(super) fn read_layers(folder: &Folder, report: &mut Report) -> Option<Layers
         Ok(layers) => layers,
         Err(error) => {
             let text = format!("{error}; there are no layers");
-            report.add(Severity::Loss, "layers_unreadable", "layers", 1, text);
+            report.lose("layers_unreadable", "layers", 1, text);
             return None;
         }
     };
@@ -111,7 +105,7 @@ pub(super) fn read_layers(folder: &Folder, report: &mut Report) -> Option<Layers
         if count == 0 {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let text = format!("{what}; the layers' times are incomplete");
-            report.add(Severity::Loss, "layers_empty", name, 1, text);
+            report.lose("layers_empty", name, 1, text);
         }
     }
     Some(layers)
@@ -151,9 +145,7 @@ pub(super) fn check_numbers(
     wanted.extend(0..global.cores.unwrap_or(0));
     wanted.extend(0..have.iter().next_back().copied().unwrap_or(0));
     for number in wanted.difference(&have) {
-        report.add(
-            Severity::Loss,
-            "core_missing",
+        report.lose("core_missing",
             format!("core {number}"),
             1,
             format!("there is no file of core {number}, though the dump speaks of it; the others keep their numbers"),
@@ -166,8 +158,7 @@ pub(super) fn check_numbers(
         .filter(|s| s.engine == Engine::Cdma && !ports.contains(&s.number))
     {
         if global.counts[stream] > 0 {
-            report.add(
-                Severity::Loss,
+            report.lose(
                 "port_missing",
                 stream,
                 1,
@@ -180,8 +171,7 @@ pub(super) fn check_numbers(
             .max_records
             .is_some_and(|max| max > 0 && *count >= max)
         {
-            report.add(
-                Severity::Loss,
+            report.lose(
                 "ring_full",
                 stream,
                 *count,

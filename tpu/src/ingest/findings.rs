@@ -81,7 +81,7 @@ pub(super) fn lose(
 ) {
     if count > 0 {
         let text = format!("{} {text}", plural(count, "record"));
-        report.add(Severity::Loss, kind, stream, count, text);
+        report.lose(kind, stream, count, text);
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) fn note_order(lapped: bool, counts: &StreamCounts, report: &mut Repor
         let text = "the record ring lapped: only the latest records survive; profile with a larger max_record_num \
                     (PROFILE_RECORD_SIZE)"
             .to_string();
-        report.add(Severity::Loss, "ring_lapped", stream, 1, text);
+        report.lose("ring_lapped", stream, 1, text);
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn note_mismatch(expected: u64, counts: &StreamCounts, report: &mut R
         counts.records
     );
     let by = counts.records.abs_diff(expected);
-    report.add(Severity::Loss, "count_mismatch", counts.stream, by, text);
+    report.lose("count_mismatch", counts.stream, by, text);
 }
 
 /// Compares a core's records with `global.profile`.
@@ -151,7 +151,7 @@ pub(super) fn check_count(
     if expected == 1 && strays == 0 {
         let text = "global.profile says 1 record; records come in pairs, so the dump is incomplete"
             .to_string();
-        report.add(Severity::Loss, "count_of_one", stream, 1, text);
+        report.lose("count_of_one", stream, 1, text);
     }
     if expected == 0 && counts.records == 0 {
         let text = "no records: the engine was idle".to_string();
@@ -252,7 +252,7 @@ pub(super) fn note_gaps(
     let missing = gaps.iter().map(|g| g.1).sum();
     if let Some(ids) = first_gaps(&gaps) {
         let text = format!("{} missing; ids: {ids}", plural(missing, "record"));
-        report.add(Severity::Loss, "records_lost", stream, missing, text);
+        report.lose("records_lost", stream, missing, text);
     }
 }
 
@@ -275,20 +275,14 @@ pub(super) fn note_binding(
         if lapped {
             text += "; the ring lapped";
         }
-        report.add(Severity::Loss, "records_lost", stream, missing, text);
+        report.lose("records_lost", stream, missing, text);
     }
     if binding.resets_lost > 0 {
         let text = format!(
             "{} of ids missing among the commands; put where the records' ids fall",
             plural(binding.resets_lost, "reset")
         );
-        report.add(
-            Severity::Loss,
-            "resets_lost",
-            stream,
-            binding.resets_lost,
-            text,
-        );
+        report.lose("resets_lost", stream, binding.resets_lost, text);
     }
     lose(
         report,

@@ -61,10 +61,7 @@ pub(super) fn frame(
                 .find(|core| Some(core.profile.number) == event.core())?;
             Some(&core.profile.file)
         };
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number: port.number,
-        };
+        let stream = Stream::new(Engine::Cdma, port.number);
         let (kept, short) = between_pairs(spec.chip, &core_of, CDMA_SYS, false, &port.events);
         let is_sync = |event: &Event| short && is_sync(spec.chip, &core_of, CDMA_SYS, event);
         trim(&mut port.events, kept, is_sync, stream, scratch, report)?;
@@ -77,7 +74,7 @@ pub(super) fn frame(
                 Engine::Tiu => TIU_SYS,
                 _ => DMA_SYS,
             };
-            let stream = Stream { engine, number };
+            let stream = Stream::new(engine, number);
             let events = &mut core.profile.events[engine.slot()];
             let (kept, short) =
                 between_pairs(spec.chip, &|_| Some(file), code, has_traffic, events);
@@ -152,14 +149,11 @@ pub(super) fn cut(
 pub(super) fn count_certainties(cores: &[TimedCore], ports: &[PortProfile], report: &mut Report) {
     let of_cores = cores.iter().flat_map(|core| {
         let number = core.profile.number;
-        let stream = move |engine| Stream { engine, number };
+        let stream = move |engine| Stream::new(engine, number);
         Engine::OF_CORE.map(|engine| (stream(engine), &core.profile.events[engine.slot()]))
     });
     let of_ports = ports.iter().map(|port| {
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number: port.number,
-        };
+        let stream = Stream::new(Engine::Cdma, port.number);
         (stream, &port.events)
     });
     for (stream, events) in of_cores.chain(of_ports) {
@@ -189,7 +183,7 @@ pub(super) fn count_certainties(cores: &[TimedCore], ports: &[PortProfile], repo
                 "no command fits {}; kept as unknown",
                 plural(unmatched, "record")
             );
-            report.add(Severity::Loss, "unmatched", stream, unmatched, text);
+            report.lose("unmatched", stream, unmatched, text);
         }
     }
 }

@@ -8,7 +8,7 @@ use opreport::units::plural;
 use crate::ingest::core::ReadCore;
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
-use crate::report::{Engine, Report, Severity, Stream};
+use crate::report::{Engine, Report, Stream};
 
 /// Compares the cores' files with each other and with their references.
 pub(super) fn check(
@@ -28,7 +28,7 @@ pub(super) fn check(
             } else {
                 format!("there is no block of {what}; the file may be cut off between two blocks")
             };
-            report.add(Severity::Loss, "block_missing", name, 1, text);
+            report.lose("block_missing", name, 1, text);
         }
     }
     check_ports(parts, folder, global, report);
@@ -79,10 +79,7 @@ fn missing_blocks(
 fn check_ports(parts: &[ReadCore], folder: &Folder, global: &GlobalProfile, report: &mut Report) {
     let have: BTreeSet<u32> = folder.ports.iter().map(|p| p.0).collect();
     for number in 0..global.chip.spec().cdma_ports {
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number,
-        };
+        let stream = Stream::new(Engine::Cdma, number);
         let has_lines = global.counts.get(&stream).is_some_and(|&count| count > 0);
         if have.contains(&number) || has_lines {
             continue;
@@ -101,7 +98,7 @@ fn check_ports(parts: &[ReadCore], folder: &Folder, global: &GlobalProfile, repo
                     format!("{count} command nodes are")
                 }
             );
-            report.add(Severity::Loss, "port_missing", stream, count, text);
+            report.lose("port_missing", stream, count, text);
         }
     }
 }
@@ -117,7 +114,7 @@ fn check_engines(parts: &[ReadCore], report: &mut Report) {
                         is arch= in global.profile the chip's?"
                 .to_string();
             let name = part.file.file.name();
-            report.add(Severity::Loss, "chip_doubtful", name, 1, text);
+            report.lose("chip_doubtful", name, 1, text);
         }
     }
 }

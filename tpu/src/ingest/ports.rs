@@ -29,7 +29,7 @@ use crate::matching::event::{Event, Link, SyncGuess};
 use crate::matching::order::Record;
 use crate::matching::sync::guess_dma;
 use crate::profile::{EventList, PortProfile};
-use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts};
+use crate::report::{Engine, Fate, Report, Stream, StreamCounts};
 
 /// A port's file, read and in order.
 pub(super) struct PortFile {
@@ -65,10 +65,7 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
                 );
             }
             let mut found = Report::default();
-            let stream = Stream {
-                engine: Engine::Cdma,
-                number: *number,
-            };
+            let stream = Stream::new(Engine::Cdma, *number);
             let counts = StreamCounts::new(stream);
             let size = pmu::record_bytes(spec.chip, Engine::Cdma);
             let raw_count = raw.len() as u64;
@@ -151,10 +148,7 @@ impl Surroundings<'_> {
     /// Leaves out impossible records, and reports the findings from reading the file.
     fn clean(&self, port: &mut PortFile, report: &mut Report) -> StreamCounts {
         let chip = self.global.chip;
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number: port.number,
-        };
+        let stream = Stream::new(Engine::Cdma, port.number);
         let mut counts = StreamCounts::new(stream);
         counts.records = port.raw_count;
         counts.expected = self.global.counts.get(&stream).copied();
@@ -204,11 +198,8 @@ impl Surroundings<'_> {
             "there is no SDMA sync record of core {} to align it by; its times are right among themselves only",
             self.global.chip.spec().cores - 1
         );
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number: port.number,
-        };
-        report.add(Severity::Loss, "port_not_aligned", stream, 1, text);
+        let stream = Stream::new(Engine::Cdma, port.number);
+        report.lose("port_not_aligned", stream, 1, text);
         ns(first.start) - starts.min().unwrap_or(0)
     }
 
@@ -243,7 +234,7 @@ impl Surroundings<'_> {
         lose(report, "ambiguous", counts.stream, bound.ambiguous, several);
         if missing > 0 {
             let text = format!("{} without a record", plural(missing, "command"));
-            report.add(Severity::Loss, "records_lost", counts.stream, missing, text);
+            report.lose("records_lost", counts.stream, missing, text);
         }
         events
     }

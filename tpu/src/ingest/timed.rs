@@ -122,10 +122,7 @@ fn make_events(part: &mut CoreParts, engine: Engine, clocks: &Clocks, anchor: f6
         }
     }
     let (before, after) = part.outside[slot];
-    let stream = Stream {
-        engine,
-        number: file.number,
-    };
+    let stream = Stream::new(engine, file.number);
     let tail = events.len() - after;
     let mut moved_bytes = 0;
     let size = record_bytes(file.chip, engine);

@@ -14,7 +14,7 @@ use crate::input::pairing;
 use crate::input::pmu::{self, RawRecord};
 use crate::input::source::SourceFile;
 use crate::input::{descriptors, details};
-use crate::report::{Engine, Report, Severity};
+use crate::report::{Engine, Report};
 
 /// Commands of one engine as they were recorded.
 #[derive(Debug, Default)]
@@ -184,8 +184,7 @@ fn read_runs(
             }
         }
         if !fits_any {
-            report.add(
-                Severity::Loss,
+            report.lose(
                 "undecodable_command",
                 name,
                 u64::from(count),
@@ -277,7 +276,7 @@ fn note_preamble(
                 "{} missing of the pair that opens a profile",
                 plural(lost, &format!("{engine} node"))
             );
-            report.add(Severity::Loss, "preamble_lost", name, lost, text);
+            report.lose("preamble_lost", name, lost, text);
         }
     }
 }
@@ -288,7 +287,7 @@ fn note_missing_marks(missing: u64, name: &str, report: &mut Report) {
             "{} missing of kernels' resets, batches, names and ends that most kernels have",
             plural(missing, "word")
         );
-        report.add(Severity::Loss, "marks_lost", name, missing, text);
+        report.lose("marks_lost", name, missing, text);
     }
 }
 
@@ -299,12 +298,12 @@ fn note_bad_nodes(bad: &[BadNode], name: &str, report: &mut Report) {
             "at byte {}: {:#010x}: {}",
             node.offset, node.word, node.what
         );
-        report.add(Severity::Loss, "bad_node", name, 1, text);
+        report.lose("bad_node", name, 1, text);
     }
     if bad.len() > SHOWN {
         let more = (bad.len() - SHOWN) as u64;
         let text = format!("{} more of these", plural(more, "node"));
-        report.add(Severity::Loss, "bad_node", name, more, text);
+        report.lose("bad_node", name, more, text);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::chip::regs::{
 use crate::input::container::{Block, BlockKind};
 use crate::input::nodes::{Command, CommandKind, Origin, Tags};
 use crate::input::order::{Waits, doubted};
-use crate::report::{Engine, Report, Severity};
+use crate::report::{Engine, Report};
 
 /// The descriptors of a core.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ fn note_open(chains: &[(Engine, DecodeStop)], name: &str, report: &mut Report) {
         let text = format!(
             "the {engine} descriptors lack the one that ends them; others before it may be gone as well"
         );
-        report.add(Severity::Loss, "descriptors_cut", name, 1, text);
+        report.lose("descriptors_cut", name, 1, text);
     }
 }
 
@@ -152,7 +152,7 @@ fn note_skipped(
         let text = format!(
             "at byte {offset}: no {engine} command of {chip} in {bytes} bytes; its record has no command"
         );
-        report.add(Severity::Loss, "undecodable_command", name, 1, text);
+        report.lose("undecodable_command", name, 1, text);
     }
     if skipped.len() > SHOWN {
         let more = (skipped.len() - SHOWN) as u64;
@@ -160,7 +160,7 @@ fn note_skipped(
             "{} of {engine} commands that cannot be read",
             plural(more, "more place")
         );
-        report.add(Severity::Loss, "undecodable_command", name, more, text);
+        report.lose("undecodable_command", name, more, text);
     }
     if skipped.is_empty() {
         let text = match stop {
@@ -175,6 +175,6 @@ fn note_skipped(
             }
             DecodeStop::End | DecodeStop::Open => return,
         };
-        report.add(Severity::Loss, "undecodable_command", name, 1, text);
+        report.lose("undecodable_command", name, 1, text);
     }
 }

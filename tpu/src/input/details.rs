@@ -13,7 +13,7 @@ use crate::input::nodes::{
     Command, CommandKind, NONE, Origin, node_function, node_info, node_task,
 };
 use crate::input::pmu;
-use crate::report::{Report, Severity};
+use crate::report::Report;
 
 /// The details of one command.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ pub(super) fn read<'a>(found: &[Block<'a>], name: &str, report: &mut Report) -> 
                     block.offset + at as u64,
                     rest.len()
                 );
-                report.add(Severity::Loss, "details_cut_off", name, 1, text);
+                report.lose("details_cut_off", name, 1, text);
                 break;
             };
             details.push(Detail {

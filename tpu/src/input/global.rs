@@ -119,10 +119,7 @@ fn parse(text: &str, path: &Path) -> Result<GlobalProfile> {
 fn count_key(key: &str) -> Option<Stream> {
     let name = key.strip_suffix("_record")?;
     if let Some(port) = name.strip_prefix("cdma_port") {
-        return Some(Stream {
-            engine: Engine::Cdma,
-            number: port.parse().ok()?,
-        });
+        return Some(Stream::new(Engine::Cdma, port.parse().ok()?));
     }
     let (core, engine) = name.strip_prefix("core")?.split_once('_')?;
     let engine = match engine {
@@ -131,10 +128,7 @@ fn count_key(key: &str) -> Option<Stream> {
         "sdma" => Engine::Sdma,
         _ => return None,
     };
-    Some(Stream {
-        engine,
-        number: core.parse().ok()?,
-    })
+    Some(Stream::new(engine, core.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -160,20 +154,8 @@ mod tests {
             (global.cores, global.max_records, global.tail_offset_ns),
             (Some(8), Some(100), Some(-5))
         );
-        assert_eq!(
-            global.counts[&Stream {
-                engine: Engine::Gdma,
-                number: 1
-            }],
-            7
-        );
-        assert_eq!(
-            global.counts[&Stream {
-                engine: Engine::Cdma,
-                number: 2
-            }],
-            3
-        );
+        assert_eq!(global.counts[&Stream::new(Engine::Gdma, 1)], 7);
+        assert_eq!(global.counts[&Stream::new(Engine::Cdma, 2)], 3);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use opreport::units::plural;
 use crate::chip::Chip;
 use crate::chip::regs::{Decoded, Table};
 use crate::input::container::Block;
-use crate::report::{Engine, Report, Severity};
+use crate::report::{Engine, Report};
 
 /// Bits of `cmd_id_dep` that are an id; those above are flags.
 const ID: u64 = 0xf_ffff;
@@ -71,13 +71,7 @@ pub(super) fn doubted(
                     many => format!("{many} descriptors wait"),
                 }
             );
-            report.add(
-                Severity::Loss,
-                "descriptors_out_of_order",
-                name,
-                own.falls,
-                text,
-            );
+            report.lose("descriptors_out_of_order", name, own.falls, text);
         }
         let lost = counts[at].map_or(0, |count| other.last.saturating_sub(count));
         if lost > 0 && other.falls == 0 && other.last < TURN {
@@ -90,7 +84,7 @@ pub(super) fn doubted(
                 },
                 other.last
             );
-            report.add(Severity::Loss, "descriptors_lost", name, lost, text);
+            report.lose("descriptors_lost", name, lost, text);
         }
     }
     doubted

@@ -103,23 +103,15 @@ impl Profile {
         let of_cores = self.cores.iter().flat_map(|core| {
             Engine::OF_CORE.into_iter().map(|engine| {
                 (
-                    Stream {
-                        engine,
-                        number: core.number,
-                    },
+                    Stream::new(engine, core.number),
                     &*core.events[engine.slot()],
                 )
             })
         });
-        let of_ports = self.ports.iter().map(|port| {
-            (
-                Stream {
-                    engine: Engine::Cdma,
-                    number: port.number,
-                },
-                &*port.events,
-            )
-        });
+        let of_ports = self
+            .ports
+            .iter()
+            .map(|port| (Stream::new(Engine::Cdma, port.number), &*port.events));
         of_cores.chain(of_ports)
     }
 

@@ -29,10 +29,7 @@ pub fn said(profile: &Profile) -> HashMap<Key, (Said, Certainty)> {
     let mut found = HashMap::new();
     for core in &profile.cores {
         for engine in Engine::OF_CORE {
-            let stream = Stream {
-                engine,
-                number: core.number,
-            };
+            let stream = Stream::new(engine, core.number);
             let viewer = Viewer::new(profile, stream).unwrap();
             for (i, event) in core.events[engine.slot()].iter().enumerate() {
                 let view = viewer.view(i, event);

@@ -237,10 +237,8 @@ impl<'a> Lowering<'a> {
             Loop::of(c.tile_h, c.tile_w),
         ];
         let base = [self.bases[thread].acc, 0, 0];
-        let site = uops::Site::Reset;
-        let (nest, wgt) = self
-            .kernels
-            .call(&mut self.queue, (site, thread), &loops, base)?;
+        let site = (uops::Site::Reset, thread);
+        let (nest, wgt) = self.kernels.call(&mut self.queue, site, &loops, base)?;
         self.queue.emit(Operation::Gemm {
             nest,
             reset: true,
@@ -254,34 +252,22 @@ impl<'a> Lowering<'a> {
         let [kh, kw] = p.kernel;
         let [rows, columns] = self.inp;
         let loops = [
-            Loop {
-                extent: c.tile_b,
-                steps: [
+            Loop::new(
+                c.tile_b,
+                [
                     c.tile_co * c.tile_h * c.tile_w,
                     c.tile_ci * rows * columns,
                     0,
                 ],
-            },
-            Loop {
-                extent: c.tile_ci,
-                steps: [0, rows * columns, kh * kw],
-            },
+            ),
+            Loop::new(c.tile_ci, [0, rows * columns, kh * kw]),
             Loop {
                 extent: c.tile_w,
                 steps: [1, p.stride[1], 0],
             },
-            Loop {
-                extent: kw,
-                steps: [0, 1, 1],
-            },
-            Loop {
-                extent: kh,
-                steps: [0, columns, kw],
-            },
-            Loop {
-                extent: c.tile_co,
-                steps: [c.tile_h * c.tile_w, 0, c.tile_ci * kh * kw],
-            },
+            Loop::new(kw, [0, 1, 1]),
+            Loop::new(kh, [0, columns, kw]),
+            Loop::new(c.tile_co, [c.tile_h * c.tile_w, 0, c.tile_ci * kh * kw]),
             Loop {
                 extent: c.tile_h,
                 steps: [c.tile_w, p.stride[0] * columns, 0],
@@ -289,10 +275,8 @@ impl<'a> Lowering<'a> {
         ];
         let base = &self.bases[thread];
         let base = [base.acc, base.inp, base.wgt];
-        let site = uops::Site::Multiply;
-        let (nest, wgt) = self
-            .kernels
-            .call(&mut self.queue, (site, thread), &loops, base)?;
+        let site = (uops::Site::Multiply, thread);
+        let (nest, wgt) = self.kernels.call(&mut self.queue, site, &loops, base)?;
         self.queue.emit(Operation::Gemm {
             nest,
             reset: false,
@@ -306,27 +290,16 @@ impl<'a> Lowering<'a> {
         let Base { acc, bias, .. } = self.bases[thread];
         if self.tail.bias {
             let rectangle = Rectangle::line(c.tile_co);
-            self.queue.emit(Operation::Load(rectangle.transfer(
-                MemoryType::Acc,
-                bias,
-                tile.co,
-            )?));
+            let transfer = rectangle.transfer(MemoryType::Acc, bias, tile.co)?;
+            self.queue.emit(Operation::Load(transfer));
             let loops = [
-                Loop {
-                    extent: c.tile_b,
-                    steps: [c.tile_co * c.tile_h * c.tile_w, 0, 0],
-                },
-                Loop {
-                    extent: c.tile_co,
-                    steps: [c.tile_h * c.tile_w, 1, 0],
-                },
+                Loop::new(c.tile_b, [c.tile_co * c.tile_h * c.tile_w, 0, 0]),
+                Loop::new(c.tile_co, [c.tile_h * c.tile_w, 1, 0]),
                 Loop::of(c.tile_h * c.tile_w, 1),
             ];
-            let site = uops::Site::Tail(AluOp::Add);
+            let site = (uops::Site::Tail(AluOp::Add), thread);
             let base = [acc, bias, 0];
-            let (nest, _) = self
-                .kernels
-                .call(&mut self.queue, (site, thread), &loops, base)?;
+            let (nest, _) = self.kernels.call(&mut self.queue, site, &loops, base)?;
             self.queue.emit(Operation::Alu {
                 nest,
                 op: AluOp::Add,
@@ -339,10 +312,10 @@ impl<'a> Lowering<'a> {
             (AluOp::Max, self.tail.min),
         ];
         for (op, value) in steps {
-            let site = uops::Site::Tail(op);
-            let nest =
-                self.kernels
-                    .call_flat(&mut self.queue, (site, thread), c.output_tile(), acc)?;
+            let site = (uops::Site::Tail(op), thread);
+            let nest = self
+                .kernels
+                .call_flat(&mut self.queue, site, c.output_tile(), acc)?;
             self.queue.emit(Operation::Alu {
                 nest,
                 op,

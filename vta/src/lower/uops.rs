@@ -15,12 +15,13 @@ pub(super) struct Loop {
 }
 
 impl Loop {
+    pub fn new(extent: u64, steps: [u64; 3]) -> Loop {
+        Loop { extent, steps }
+    }
+
     /// A loop that advances only the accumulators.
     pub fn of(extent: u64, dst: u64) -> Loop {
-        Loop {
-            extent,
-            steps: [dst, 0, 0],
-        }
+        Loop::new(extent, [dst, 0, 0])
     }
 }
 

@@ -101,10 +101,7 @@ impl Shared {
     fn of(profile: &Profile, offset_ns: i64) -> Shared {
         let mut cdma_kernels = Vec::new();
         for port in &profile.ports {
-            let stream = Stream {
-                engine: Engine::Cdma,
-                number: port.number,
-            };
+            let stream = Stream::new(Engine::Cdma, port.number);
             let Some(viewer) = Viewer::new(profile, stream) else {
                 continue;
             };
@@ -194,7 +191,7 @@ fn core_packets(
         (Engine::Sdma, sdma),
     ];
     for (engine, track) in tracks {
-        let stream = Stream { engine, number };
+        let stream = Stream::new(engine, number);
         let (Some(track), Some(viewer)) = (track, Viewer::new(profile, stream)) else {
             continue;
         };
@@ -309,10 +306,7 @@ fn cdma_packets(profile: &Profile, shared: &Shared) -> Vec<u8> {
     let mut writer = Writer::new(CDMA_ID, 0, &KEYS);
     let parent = writer.track("CDMA", None, Order::Free, false);
     for port in profile.ports.iter().filter(|port| !port.events.is_empty()) {
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number: port.number,
-        };
+        let stream = Stream::new(Engine::Cdma, port.number);
         let Some(viewer) = Viewer::new(profile, stream) else {
             continue;
         };

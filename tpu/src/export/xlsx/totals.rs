@@ -84,10 +84,7 @@ pub(super) fn write(profile: &Profile, summary: &Summary, page: &mut Page<'_>) -
 }
 
 fn alg_cycles(profile: &Profile, core: u32) -> Option<i128> {
-    let stream = Stream {
-        engine: Engine::Tiu,
-        number: core,
-    };
+    let stream = Stream::new(Engine::Tiu, core);
     let viewer = Viewer::new(profile, stream)?;
     let events = profile.core(core)?.events[Engine::Tiu.slot()].iter();
     let each = events

@@ -3,7 +3,7 @@
 use opreport::units::plural;
 
 use crate::input::details::{Detail, Meaning};
-use crate::report::{Report, Severity};
+use crate::report::Report;
 
 /// The results of pairing.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Account {
         let undecodable = undecodable(details, meanings);
         for (kind, count, text) in self.findings().into_iter().chain([undecodable]) {
             if count > 0 {
-                report.add(Severity::Loss, kind, name, count, text);
+                report.lose(kind, name, count, text);
             }
         }
     }
