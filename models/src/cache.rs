@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::graph::Graph;
 use crate::hex::hex;
 
@@ -94,7 +94,7 @@ impl Cache {
     }
 
     /// Waits until no other process imports `key`; the lock ends with the returned file.
-    pub(crate) fn lock(&self, key: &str) -> Result<File, ImportError> {
+    pub(crate) fn lock(&self, key: &str) -> Result<File> {
         std::fs::create_dir_all(&self.root).map_err(|e| ImportError::io(&self.root, e))?;
         let path = self.root.join(format!(".lock-{key}"));
         let failed = |e| ImportError::io(&path, e);
@@ -108,7 +108,7 @@ impl Cache {
     }
 
     /// An empty folder for the importer; leftovers of killed imports of the same key go. Call with the lock held.
-    pub(crate) fn stage(&self, key: &str) -> Result<Staging, ImportError> {
+    pub(crate) fn stage(&self, key: &str) -> Result<Staging> {
         let folder = self.root.join(format!(".new-{key}"));
         remove(&folder)?;
         std::fs::create_dir(&folder).map_err(|e| ImportError::io(&folder, e))?;
@@ -116,7 +116,7 @@ impl Cache {
     }
 
     /// Completes a staged entry and moves it into place. Call with the lock held.
-    pub(crate) fn publish(&self, key: &str, staging: &Staging) -> Result<(), ImportError> {
+    pub(crate) fn publish(&self, key: &str, staging: &Staging) -> Result<()> {
         let folder = &staging.folder;
         let mut files = BTreeMap::new();
         for item in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
@@ -152,7 +152,7 @@ impl Drop for Staging {
 }
 
 /// Removes a folder if it is there.
-pub(crate) fn remove(folder: &Path) -> Result<(), ImportError> {
+pub(crate) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(ImportError::io(folder, e)),
         _ => Ok(()),

@@ -17,7 +17,7 @@ use opdata::line_of;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 
 /// Maximum number of entries of a table.
@@ -66,7 +66,7 @@ impl Composites {
     ///
     /// # Errors
     /// Fails if there is no such file, or with [`ImportError::BadComposites`], the line and the reason.
-    pub fn read(path: &Path) -> Result<Composites, ImportError> {
+    pub fn read(path: &Path) -> Result<Composites> {
         Composites::parse(path, &files::read_text(path)?)
     }
 
@@ -74,7 +74,7 @@ impl Composites {
     ///
     /// # Errors
     /// Fails with [`ImportError::BadComposites`].
-    pub fn parse(path: &Path, text: &str) -> Result<Composites, ImportError> {
+    pub fn parse(path: &Path, text: &str) -> Result<Composites> {
         let wrong = |line: usize, reason: String| ImportError::BadComposites {
             message: format!("{}:{line}: {reason}", path.display()),
         };
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(text: &str) -> Result<Composites, ImportError> {
+    fn parse(text: &str) -> Result<Composites> {
         Composites::parse(Path::new("own.toml"), text)
     }
 

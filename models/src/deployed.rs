@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::graph::ByteRange;
 use crate::sources::Source;
 
@@ -46,7 +46,7 @@ impl Form {
     ///
     /// # Errors
     /// Fails with [`ImportError::BadShape`], which names the sources that have one.
-    pub fn check(self, source: Source) -> Result<(), ImportError> {
+    pub fn check(self, source: Source) -> Result<()> {
         if self.fits(source) {
             return Ok(());
         }

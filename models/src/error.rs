@@ -6,6 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The result of a step of an import.
+pub type Result<T, E = ImportError> = std::result::Result<T, E>;
+
 /// A failed import.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 
 /// Largest ONNX file: what a protobuf message can hold.
 const LARGEST_MODEL: u64 = (2 << 30) - 1;
@@ -15,7 +15,7 @@ const LARGEST_MODEL: u64 = (2 << 30) - 1;
 const LARGEST_TEXT: u64 = 16 << 20;
 
 /// Whether `path` can be an ONNX file, by its kind and size.
-pub(crate) fn require_model(path: &Path) -> Result<(), ImportError> {
+pub(crate) fn require_model(path: &Path) -> Result<()> {
     let bytes = regular(path, "an ONNX file")?;
     if bytes > LARGEST_MODEL {
         let reason = "export the model with external data (its weights beside it)";
@@ -30,12 +30,12 @@ pub(crate) fn require_model(path: &Path) -> Result<(), ImportError> {
 }
 
 /// Whether `path` can be a file that the importer reads; `wanted` is what it should be.
-pub(crate) fn require_file(path: &Path, wanted: &str) -> Result<(), ImportError> {
+pub(crate) fn require_file(path: &Path, wanted: &str) -> Result<()> {
     regular(path, wanted).map(|_| ())
 }
 
 /// Reads a file of text.
-pub(crate) fn read_text(path: &Path) -> Result<String, ImportError> {
+pub(crate) fn read_text(path: &Path) -> Result<String> {
     let bytes = regular(path, "a text file")?;
     if bytes > LARGEST_TEXT {
         let message = format!(
@@ -51,7 +51,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ImportError> {
 }
 
 /// Adds a file's content to a hash without holding it in memory. Returns the number of bytes.
-pub(crate) fn hash(hash: &mut Sha256, path: &Path) -> Result<u64, ImportError> {
+pub(crate) fn hash(hash: &mut Sha256, path: &Path) -> Result<u64> {
     let failed = |e| ImportError::io(path, e);
     let mut file = std::fs::File::open(path).map_err(failed)?;
     let mut buffer = vec![0; 1 << 20];
@@ -67,7 +67,7 @@ pub(crate) fn hash(hash: &mut Sha256, path: &Path) -> Result<u64, ImportError> {
 }
 
 /// The size of a regular file.
-fn regular(path: &Path, wanted: &str) -> Result<u64, ImportError> {
+fn regular(path: &Path, wanted: &str) -> Result<u64> {
     let found = std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
     let other = if found.is_dir() {
         format!("{} is a folder, not {wanted}", path.display())

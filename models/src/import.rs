@@ -7,7 +7,7 @@ use opinstall::Home;
 
 use crate::cache::Cache;
 use crate::deployed::{Deployed, Form};
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::graph::Graph;
 use crate::key::cache_key;
 use crate::python::{self, Tooling};
@@ -54,7 +54,7 @@ impl Importer {
     ///
     /// # Errors
     /// Fails if the registry is missing or damaged.
-    pub fn new(home: &Home, python: Option<&Path>) -> Result<Importer, ImportError> {
+    pub fn new(home: &Home, python: Option<&Path>) -> Result<Importer> {
         let python = python.map_or_else(|| home.python(), Path::to_path_buf);
         Ok(Importer {
             registry: Registry::load(&home.registry())?,
@@ -71,11 +71,7 @@ impl Importer {
     ///
     /// # Errors
     /// Fails with any [`ImportError`]. Then nothing is left in the cache, except the log of an importer that broke.
-    pub fn import(
-        &self,
-        request: &ImportRequest,
-        watch: &mut Watch<'_>,
-    ) -> Result<Imported, ImportError> {
+    pub fn import(&self, request: &ImportRequest, watch: &mut Watch<'_>) -> Result<Imported> {
         let resolved = self.resolved(request, watch)?;
         let cache = &self.cache;
         let key = cache_key(&resolved, &self.tooling)?;
@@ -108,7 +104,7 @@ impl Importer {
         request: &ImportRequest,
         form: Form,
         watch: &mut Watch<'_>,
-    ) -> Result<Deployed, ImportError> {
+    ) -> Result<Deployed> {
         form.check(request.source)?;
         let mut resolved = self.resolved(request, watch)?;
         resolved
@@ -134,11 +130,7 @@ impl Importer {
         })
     }
 
-    fn resolved(
-        &self,
-        request: &ImportRequest,
-        watch: &mut Watch<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolved(&self, request: &ImportRequest, watch: &mut Watch<'_>) -> Result<Resolved> {
         self.tooling.check()?;
         let mut context = Context {
             registry: &self.registry,
@@ -156,7 +148,7 @@ fn run_importer<T>(
     resolved: &Resolved,
     key: &str,
     read: impl FnOnce(&Path) -> Result<T, String>,
-) -> Result<T, ImportError> {
+) -> Result<T> {
     let staging = cache.stage(key)?;
     let folder =
         std::path::absolute(staging.folder()).map_err(|e| ImportError::io(staging.folder(), e))?;

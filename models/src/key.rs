@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use opdata::safe_file_name;
 use sha2::{Digest, Sha256};
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::graph;
 use crate::hex::hex;
@@ -24,7 +24,7 @@ const LARGEST_GRAPH_BYTES: u64 = 4 << 20;
 const SHORTEST_NAME: usize = 5;
 
 /// The folder name of an import: the model's name for people, the hash for certainty.
-pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String, ImportError> {
+pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String> {
     let mut hash = Sha256::new();
     part(
         &mut hash,
@@ -82,7 +82,7 @@ fn part(hash: &mut Sha256, name: &str, bytes: &[u8]) {
 }
 
 /// Adds a file of pinned requirements, if it is there.
-fn pinned(hash: &mut Sha256, name: &str, path: &Path) -> Result<(), ImportError> {
+fn pinned(hash: &mut Sha256, name: &str, path: &Path) -> Result<()> {
     if path.exists() {
         let text = std::fs::read(path).map_err(|e| ImportError::io(path, e))?;
         part(hash, name, &text);
@@ -91,7 +91,7 @@ fn pinned(hash: &mut Sha256, name: &str, path: &Path) -> Result<(), ImportError>
 }
 
 /// Adds a file without holding it in memory, its name and length first.
-fn stream(hash: &mut Sha256, path: &Path) -> Result<(), ImportError> {
+fn stream(hash: &mut Sha256, path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let facts = std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
     hash.update(format!("{name}\0{}\0", facts.len()));
@@ -99,7 +99,7 @@ fn stream(hash: &mut Sha256, path: &Path) -> Result<(), ImportError> {
 }
 
 /// The importer's Python files in a fixed order; tests beside it do not count.
-fn importer_sources(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
+fn importer_sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let package = folder.join("opbench_import");
     let entries = std::fs::read_dir(&package).map_err(|e| ImportError::io(&package, e))?;
     let mut sources: Vec<PathBuf> = entries
@@ -114,7 +114,7 @@ fn importer_sources(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
 ///
 /// External weights belong to a model by being named in it: an ONNX file holds their names as plain bytes. A file that
 /// happens to be named without belonging only costs its hashing. Weights of a checkpoint belong to its configuration.
-fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
+fn model_files(file: &Path) -> Result<Vec<PathBuf>> {
     let stem = file
         .file_stem()
         .unwrap_or_default()

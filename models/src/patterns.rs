@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::sources::Source;
 use crate::sources::request::ImportRequest;
@@ -53,7 +53,7 @@ impl Pattern {
     ///
     /// # Errors
     /// Fails with [`ImportError::MissingFile`] or [`ImportError::BadRegistry`].
-    pub fn load(path: &Path) -> Result<Vec<Pattern>, ImportError> {
+    pub fn load(path: &Path) -> Result<Vec<Pattern>> {
         let bad = |reason: String| ImportError::BadRegistry {
             path: path.to_path_buf(),
             reason,
@@ -86,7 +86,7 @@ impl Steps {
     ///
     /// # Errors
     /// Fails if the file is missing or damaged.
-    pub fn read(folder: &Path) -> Result<Steps, ImportError> {
+    pub fn read(folder: &Path) -> Result<Steps> {
         let path = folder.join("steps.json");
         let text = files::read_text(&path)?;
         serde_json::from_str(&text).map_err(|e| ImportError::CorruptModel {

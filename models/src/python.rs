@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 
 /// Number of lines of the importer's output that a crash report quotes.
 const QUOTED_LINES: usize = 6;
@@ -59,7 +59,7 @@ impl Tooling {
     ///
     /// # Errors
     /// Fails with [`ImportError::PythonMissing`].
-    pub fn check(&self) -> Result<(), ImportError> {
+    pub fn check(&self) -> Result<()> {
         // A bare name is looked for as a shell would.
         let found = if self.python.components().count() > 1 {
             is_program(&self.python)
@@ -109,7 +109,7 @@ struct Failure {
 }
 
 /// Runs one import and waits for it; `log` is written only when the importer breaks.
-pub(crate) fn run(tooling: &Tooling, request: &Value, log: &Path) -> Result<(), ImportError> {
+pub(crate) fn run(tooling: &Tooling, request: &Value, log: &Path) -> Result<()> {
     let child = spawn(tooling)?;
     let (status, stdout, stderr) =
         talk(child, request).map_err(|e| ImportError::io(&tooling.python, e))?;
@@ -128,7 +128,7 @@ pub(crate) fn run(tooling: &Tooling, request: &Value, log: &Path) -> Result<(), 
 }
 
 /// Starts the child.
-fn spawn(tooling: &Tooling) -> Result<Child, ImportError> {
+fn spawn(tooling: &Tooling) -> Result<Child> {
     let missing = |reason: String| ImportError::PythonMissing {
         path: tooling.python.clone(),
         reason,
@@ -268,7 +268,7 @@ mod tests {
         Tooling::new(python, folder, folder.join("requirements.txt"))
     }
 
-    fn answer(script: &str) -> Result<(), ImportError> {
+    fn answer(script: &str) -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         run(

@@ -37,8 +37,8 @@ pub use compiler::{
 };
 pub use conditions::{ConditionInfo, Conditions};
 pub use session::{
-    Approximation, AreEqual, DeviceState, Kernel, OpenCounters, Opening, Purpose, Session,
-    SimulatedClock, SimulatedRun,
+    Approximation, AreEqual, DeviceState, Instruments, Kernel, OpenCounters, Opening, Purpose,
+    Session, SimulatedClock, SimulatedRun,
 };
 pub use target::{Target, TargetOption, TargetProblem};
 

@@ -125,6 +125,9 @@ pub struct Kernel<'a> {
 /// Nanoseconds of simulated time since the device was opened.
 pub type SimulatedClock = Rc<dyn Fn() -> u64>;
 
+/// The clock of a kernel's calls, and what is done to the caches between them.
+pub type Instruments<'a> = (&'a mut dyn Timer, CacheControl<'a>);
+
 /// Opens the sources that a request names.
 pub type OpenCounters = Box<dyn Fn(&CounterRequest) -> Opened>;
 
@@ -208,11 +211,7 @@ pub trait Session {
         None
     }
     /// The clock for a kernel under the prepared conditions, and the control of its caches.
-    fn instruments(
-        &mut self,
-        kernel: Kernel<'_>,
-        at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>);
+    fn instruments(&mut self, kernel: Kernel<'_>, at: &Conditions) -> Instruments<'_>;
     /// The device's approximation in the last whole-model run, if it computes with numbers of its own.
     fn approximation(&self) -> Option<Approximation> {
         None

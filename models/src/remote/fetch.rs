@@ -10,7 +10,7 @@ use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{RootCerts, TlsConfig};
 
 use super::{Transfer, Watch};
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 
 /// Largest file that is fetched: twice what an ONNX file can have, for archives with test data.
 const LARGEST: u64 = 4 << 30;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STEP: u64 = 1 << 20;
 
 /// Fetches `url` to `path`. What arrives goes to `path.part`, and a later fetch asks for the rest of it.
-pub(super) fn fetch(url: &str, path: &Path, watch: &mut Watch<'_>) -> Result<(), ImportError> {
+pub(super) fn fetch(url: &str, path: &Path, watch: &mut Watch<'_>) -> Result<()> {
     let part = beside(path, "part");
     // The server's mark of the file's version: a part of another version is of no use.
     let mark = beside(path, "etag");
@@ -101,7 +101,7 @@ fn length<B>(response: &Response<B>) -> Option<u64> {
         .ok()
 }
 
-fn open(part: &Path, append: bool) -> Result<File, ImportError> {
+fn open(part: &Path, append: bool) -> Result<File> {
     let mut options = OpenOptions::new();
     options
         .create(true)
@@ -119,7 +119,7 @@ fn copy(
     mut transfer: Transfer,
     watch: &mut Watch<'_>,
     failed: &impl Fn(String) -> ImportError,
-) -> Result<u64, ImportError> {
+) -> Result<u64> {
     let mut buffer = vec![0; 1 << 16];
     let mut shown = transfer.done;
     watch(transfer);
@@ -149,7 +149,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn forget(part: &Path, mark: &Path) -> Result<(), ImportError> {
+fn forget(part: &Path, mark: &Path) -> Result<()> {
     let _ = std::fs::remove_file(mark);
     std::fs::remove_file(part).map_err(|e| ImportError::io(part, e))
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Wanted, Watch, file};
 use crate::cache::Cache;
-use crate::error::{ImportError, did_you_mean};
+use crate::error::{ImportError, Result, did_you_mean};
 
 /// Environment variable with the address of another hub of the same form, without a slash at its end.
 pub(crate) const HUB_VARIABLE: &str = "OPBENCH_MODEL_HUB";
@@ -40,11 +40,7 @@ struct Metadata {
 ///
 /// # Errors
 /// Fails if the manifest is not available or not readable, or has no such name.
-pub(crate) fn find(
-    name: &str,
-    cache: &Cache,
-    watch: &mut Watch<'_>,
-) -> Result<Wanted, ImportError> {
+pub(crate) fn find(name: &str, cache: &Cache, watch: &mut Watch<'_>) -> Result<Wanted> {
     let other = std::env::var(HUB_VARIABLE)
         .ok()
         .filter(|hub| !hub.is_empty());

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cache::{self, Cache};
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::hex::hex;
 
@@ -78,11 +78,7 @@ struct DownloadRecord {
 /// Fails with [`ImportError::Remote`] if the server cannot be reached or has no such file, and names the path for a
 /// file fetched otherwise. Fails with [`ImportError::CorruptModel`] for another hash than expected, or for an archive
 /// that is damaged, hostile, or holds not exactly one ONNX file.
-pub(crate) fn file(
-    wanted: &Wanted,
-    cache: &Cache,
-    watch: &mut Watch<'_>,
-) -> Result<PathBuf, ImportError> {
+pub(crate) fn file(wanted: &Wanted, cache: &Cache, watch: &mut Watch<'_>) -> Result<PathBuf> {
     let folder = cache
         .root()
         .join("downloads")
@@ -148,7 +144,7 @@ fn is_complete(folder: &Path, path: &Path, wanted: &Wanted) -> bool {
 }
 
 /// Hashes a fetched file; one with another hash than wanted is removed.
-fn check(wanted: &Wanted, path: &Path) -> Result<DownloadRecord, ImportError> {
+fn check(wanted: &Wanted, path: &Path) -> Result<DownloadRecord> {
     let mut hash = Sha256::new();
     let bytes = files::hash(&mut hash, path)?;
     let sha256 = hex(&hash.finalize());

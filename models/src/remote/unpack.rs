@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use tar::{Archive, EntryType};
 
 use crate::cache;
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 
 /// Maximum size of an unpacked archive, bytes.
 const LARGEST: u64 = 8 << 30;
@@ -15,7 +15,7 @@ const LARGEST: u64 = 8 << 30;
 const MOST_ENTRIES: usize = 10_000;
 
 /// Unpacks regular files and folders below `folder`, which appears when all of them are there.
-pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), ImportError> {
+pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<()> {
     let staging = folder.with_extension("part");
     cache::remove(&staging)?;
     let result = unpack_to(archive, &staging);
@@ -26,7 +26,7 @@ pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), ImportError> {
     std::fs::rename(&staging, folder).map_err(|e| ImportError::io(folder, e))
 }
 
-fn unpack_to(archive: &Path, folder: &Path) -> Result<(), ImportError> {
+fn unpack_to(archive: &Path, folder: &Path) -> Result<()> {
     let bad = |reason: &str| ImportError::CorruptModel {
         message: format!(
             "{}: {reason}; nothing was unpacked; remove it to fetch it again",
@@ -95,7 +95,7 @@ fn below(folder: &Path, path: &Path) -> Option<PathBuf> {
 }
 
 /// The one ONNX file of an unpacked archive.
-pub(super) fn only_model(folder: &Path, archive: &Path) -> Result<PathBuf, ImportError> {
+pub(super) fn only_model(folder: &Path, archive: &Path) -> Result<PathBuf> {
     let mut found = Vec::new();
     collect(folder, &mut found)?;
     found.sort();
@@ -118,7 +118,7 @@ pub(super) fn only_model(folder: &Path, archive: &Path) -> Result<PathBuf, Impor
     }
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), ImportError> {
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let entries = std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))?;
     for entry in entries.flatten() {
         let path = entry.path();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 
 /// The user's changes to an architecture's own configuration.
@@ -65,7 +65,7 @@ impl fmt::Display for Architecture {
 ///
 /// # Errors
 /// Fails if there is no such file, or if it is not a JSON object.
-pub(super) fn read_config(path: &Path) -> Result<Map<String, Value>, ImportError> {
+pub(super) fn read_config(path: &Path) -> Result<Map<String, Value>> {
     let text = files::read_text(path)?;
     serde_json::from_str(&text).map_err(|error| ImportError::CorruptModel {
         message: format!(

@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::cache::Cache;
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::graph::Fill;
 use crate::remote::Watch;
 use crate::sources::request::{ImportRequest, InputOverride};
@@ -86,11 +86,7 @@ pub trait ModelSource: Sync {
     ///
     /// # Errors
     /// Fails if there is no such model, or if the request's sizes do not fit it.
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError>;
+    fn resolve(&self, request: &ImportRequest, context: &mut Context<'_>) -> Result<Resolved>;
 }
 
 /// The inputs of a source.
@@ -217,7 +213,7 @@ impl Resolved {
     ///
     /// # Errors
     /// Fails if the path cannot be made absolute.
-    fn at_path(request: &ImportRequest) -> Result<Resolved, ImportError> {
+    fn at_path(request: &ImportRequest) -> Result<Resolved> {
         let path = Path::new(&request.model);
         let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;
         Ok(Resolved {
@@ -252,10 +248,7 @@ fn stem(path: &str) -> String {
 /// # Errors
 /// Fails with [`ImportError::UnknownModel`], [`ImportError::BadSpec`], [`ImportError::MissingFile`],
 /// [`ImportError::BadShape`] or [`ImportError::UnknownInput`].
-pub fn resolve(
-    request: &ImportRequest,
-    context: &mut Context<'_>,
-) -> Result<Resolved, ImportError> {
+pub fn resolve(request: &ImportRequest, context: &mut Context<'_>) -> Result<Resolved> {
     check_numbers(request)?;
     let mut request = request.clone();
     request.inputs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -290,7 +283,7 @@ pub fn resolve(
 }
 
 /// Refuses sizes of zero, whatever the source.
-fn check_numbers(request: &ImportRequest) -> Result<(), ImportError> {
+fn check_numbers(request: &ImportRequest) -> Result<()> {
     for (label, number) in [
         ("batch size", request.batch),
         ("sequence length", request.seqlen),

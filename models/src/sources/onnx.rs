@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Context, ModelSource, Resolved};
-use crate::error::ImportError;
+use crate::error::Result;
 use crate::files;
 use crate::sources::request::ImportRequest;
 
@@ -27,11 +27,7 @@ impl ModelSource for Onnx {
         true
     }
 
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        _context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(&self, request: &ImportRequest, _context: &mut Context<'_>) -> Result<Resolved> {
         files::require_model(Path::new(&request.model))?;
         Resolved::at_path(request)
     }

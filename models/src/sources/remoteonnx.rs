@@ -1,7 +1,7 @@
 //! Source `remoteonnx`: ONNX files of other machines, by address or by a name of the ONNX model zoo.
 
 use super::{Context, ModelSource, Resolved};
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::remote::{self, Wanted, hub};
 use crate::sources::request::ImportRequest;
@@ -34,11 +34,7 @@ impl ModelSource for RemoteOnnx {
         true
     }
 
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(&self, request: &ImportRequest, context: &mut Context<'_>) -> Result<Resolved> {
         let wanted = match is_address(&request.model) {
             true => address(&request.model)?,
             false => hub::find(&request.model, context.cache, context.watch)?,
@@ -58,7 +54,7 @@ fn is_address(model: &str) -> bool {
 }
 
 /// The address, and the hash that may stand after it.
-fn address(model: &str) -> Result<Wanted, ImportError> {
+fn address(model: &str) -> Result<Wanted> {
     let Some((url, fragment)) = model.split_once('#') else {
         return Ok(Wanted {
             url: model.to_owned(),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{Context, ModelSource, Resolved};
-use crate::error::ImportError;
+use crate::error::Result;
 use crate::files;
 use crate::sources::request::ImportRequest;
 
@@ -58,11 +58,7 @@ impl ModelSource for SingleFile {
         self.extra
     }
 
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        _context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(&self, request: &ImportRequest, _context: &mut Context<'_>) -> Result<Resolved> {
         files::require_file(Path::new(&request.model), self.wanted)?;
         Resolved::at_path(request)
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{Context, ModelSource, Resolved, transformers};
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::sources::request::ImportRequest;
 
@@ -38,11 +38,7 @@ impl ModelSource for Torch {
         }
     }
 
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        _context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(&self, request: &ImportRequest, _context: &mut Context<'_>) -> Result<Resolved> {
         let path = Path::new(&request.model);
         let Some(ending) = ending(&request.model) else {
             return Ok(Resolved::named(request));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::architecture::{Architecture, read_config};
 use super::{Context, ModelSource, Resolved};
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::sources::request::ImportRequest;
 
@@ -45,11 +45,7 @@ impl ModelSource for Transformers {
         part.map_or(name.clone(), |part| format!("{name}:{part}"))
     }
 
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        _context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(&self, request: &ImportRequest, _context: &mut Context<'_>) -> Result<Resolved> {
         if !request.inputs.is_empty() {
             return Err(ImportError::BadShape {
                 message: "a model of transformers takes its shapes from --batchsize, --seqlen and its configuration, not \
@@ -81,7 +77,7 @@ pub(super) fn built(
     request: &ImportRequest,
     short: String,
     file: Option<PathBuf>,
-) -> Result<Resolved, ImportError> {
+) -> Result<Resolved> {
     let (name, part) = split(&short);
     let mut settings = Map::from_iter([
         ("name".to_owned(), json!(name)),
@@ -142,11 +138,7 @@ mod tests {
     use crate::sources::Source;
     use crate::sources::registry::Registry;
 
-    fn resolve(
-        source: &str,
-        model: &str,
-        architecture: Architecture,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(source: &str, model: &str, architecture: Architecture) -> Result<Resolved> {
         let registry = Registry::parse("format = 1", Path::new("r.toml")).unwrap();
         let request = ImportRequest {
             architecture,

@@ -11,7 +11,7 @@ use tvm_bridge::{Result, Target};
 use super::cross_core::CrossCoreTransfer;
 use super::flush::Flusher;
 use super::schedule::CpuTemplates;
-use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, Session};
+use crate::device::{Conditions, HostCompiler, Instruments, Kernel, KernelCompiler, Session};
 use crate::env::{Cores, Root};
 use crate::interference::reference_kernel::ReferenceKernel;
 use crate::measure::caches::Place;
@@ -94,11 +94,7 @@ impl Session for CpuSession {
         Ok(Some(slowdown))
     }
 
-    fn instruments(
-        &mut self,
-        _kernel: Kernel<'_>,
-        at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>) {
+    fn instruments(&mut self, _kernel: Kernel<'_>, at: &Conditions) -> Instruments<'_> {
         let caches = match at.cache {
             // One thread leaves everything in its own core's cache, in the model as in a repeated call.
             CacheState::Model => CacheControl::Rotate {

@@ -15,7 +15,8 @@ use super::nvrtc::{HOW_TO_GET_IT, runtime};
 use super::target;
 use super::templates::{CudaTemplates, Limits};
 use crate::device::{
-    Conditions, DeviceState, Kernel, KernelCompiler, OpenCounters, Opening, Purpose, Session,
+    Conditions, DeviceState, Instruments, Kernel, KernelCompiler, OpenCounters, Opening, Purpose,
+    Session,
 };
 use crate::measure::counters::{self, Side};
 use crate::measure::timer::{WallClock, WallMarks};
@@ -146,11 +147,7 @@ impl Session for CudaSession {
         Box::new(|request| counters::open(request, Side::Device))
     }
 
-    fn instruments(
-        &mut self,
-        _kernel: Kernel<'_>,
-        at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>) {
+    fn instruments(&mut self, _kernel: Kernel<'_>, at: &Conditions) -> Instruments<'_> {
         let Some(gpu) = &mut self.gpu else {
             return (&mut self.clock, CacheControl::Repeat);
         };

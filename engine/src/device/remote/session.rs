@@ -18,7 +18,9 @@ use super::connect::Server;
 use super::equal::Equality;
 use super::meter::{Meter, RemoteTimer};
 use crate::calibrate::reference_kernel;
-use crate::device::{AreEqual, Conditions, Kernel, KernelCompiler, OpenCounters, Session};
+use crate::device::{
+    AreEqual, Conditions, Instruments, Kernel, KernelCompiler, OpenCounters, Session,
+};
 use crate::measure::caches::Place;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
@@ -127,11 +129,7 @@ impl Session for RemoteSession {
         self.upload.server.end_if_lost();
     }
 
-    fn instruments(
-        &mut self,
-        _kernel: Kernel<'_>,
-        at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>) {
+    fn instruments(&mut self, _kernel: Kernel<'_>, at: &Conditions) -> Instruments<'_> {
         self.timer.flush = at.cache == CacheState::Flushed;
         let caches = match self.timer.flush {
             true => CacheControl::Evict(&mut self.flusher),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use tvm_bridge::{Result, Target};
 
 use super::grid::{Grid, GridTemplate, Style};
-use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session};
+use crate::device::{
+    Conditions, HostCompiler, Instruments, Kernel, KernelCompiler, OpenCounters, Session,
+};
 use crate::measure::counters::Opened;
 use crate::measure::mock::{ScriptedCounter, ScriptedTimer};
 use crate::measure::{CacheControl, Timer};
@@ -85,11 +87,7 @@ impl Session for ScriptedSession {
         Ok(Some(now * now))
     }
 
-    fn instruments(
-        &mut self,
-        kernel: Kernel<'_>,
-        at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>) {
+    fn instruments(&mut self, kernel: Kernel<'_>, at: &Conditions) -> Instruments<'_> {
         self.timer = ScriptedTimer::new([time_ns(kernel, at)]);
         (&mut self.timer, CacheControl::Repeat)
     }

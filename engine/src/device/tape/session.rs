@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tvm_bridge::{PrimFunc, Result, Schedule, Target};
 
 use super::program::{TapeCompiler, Tapes};
-use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session};
+use crate::device::{
+    Conditions, HostCompiler, Instruments, Kernel, KernelCompiler, OpenCounters, Session,
+};
 use crate::measure::counters::Opened;
 use crate::measure::mock::ScriptedTimer;
 use crate::measure::{CacheControl, Timer};
@@ -81,11 +83,7 @@ impl Session for TapeSession {
         Ok(1.0)
     }
 
-    fn instruments(
-        &mut self,
-        kernel: Kernel<'_>,
-        at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>) {
+    fn instruments(&mut self, kernel: Kernel<'_>, at: &Conditions) -> Instruments<'_> {
         let symbols = self
             .tapes
             .lock()

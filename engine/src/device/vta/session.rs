@@ -13,8 +13,8 @@ use super::compiler::{Known, VtaCompiler};
 use super::knobs::VtaTemplate;
 use crate::device::remote::connect::Server;
 use crate::device::{
-    Approximation, Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session,
-    SimulatedClock,
+    Approximation, Conditions, HostCompiler, Instruments, Kernel, KernelCompiler, OpenCounters,
+    Session, SimulatedClock,
 };
 use crate::measure::counters::Opened;
 use crate::measure::{CacheControl, Marks, Timer};
@@ -81,11 +81,7 @@ impl Session for VtaSession {
         Ok(1.0)
     }
 
-    fn instruments(
-        &mut self,
-        _kernel: Kernel<'_>,
-        _at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>) {
+    fn instruments(&mut self, _kernel: Kernel<'_>, _at: &Conditions) -> Instruments<'_> {
         (&mut self.clock, CacheControl::Repeat)
     }
 

@@ -3,7 +3,7 @@
 pub mod registry;
 
 use super::{Context, ModelSource, Resolved};
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::sources::request::{ImportRequest, InputOverride};
 use registry::{Dim, Model};
@@ -24,11 +24,7 @@ impl ModelSource for Local {
         true
     }
 
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(&self, request: &ImportRequest, context: &mut Context<'_>) -> Result<Resolved> {
         let model = context.registry.find(&request.model)?;
         let bad = |message: String| ImportError::BadShape { message };
         if request.seqlen.is_some() && !model.has_symbol("seq") {
@@ -70,7 +66,7 @@ impl ModelSource for Local {
 }
 
 /// Whether an override names an input of the model and has its rank.
-fn check_override(model: &Model, given: &InputOverride) -> Result<(), ImportError> {
+fn check_override(model: &Model, given: &InputOverride) -> Result<()> {
     let Some(input) = model.inputs.iter().find(|i| i.name == given.name) else {
         return Err(ImportError::UnknownInput {
             name: given.name.clone(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use opreport::nearest::{nearest, simplify};
 use serde::{Deserialize, Serialize};
 
-use crate::error::ImportError;
+use crate::error::{ImportError, Result};
 use crate::files;
 use crate::graph::Fill;
 
@@ -122,7 +122,7 @@ impl Registry {
     ///
     /// # Errors
     /// Fails with [`ImportError::MissingFile`], or with [`ImportError::BadRegistry`] and the line where parsing failed.
-    pub fn load(path: &Path) -> Result<Self, ImportError> {
+    pub fn load(path: &Path) -> Result<Self> {
         let text = files::read_text(path)?;
         Self::parse(&text, path)
     }
@@ -131,7 +131,7 @@ impl Registry {
     ///
     /// # Errors
     /// Fails with [`ImportError::BadRegistry`].
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ImportError> {
+    pub fn parse(text: &str, path: &Path) -> Result<Self> {
         let bad = |reason: String| ImportError::BadRegistry {
             path: path.to_path_buf(),
             reason,
@@ -168,7 +168,7 @@ impl Registry {
     ///
     /// # Errors
     /// Fails with [`ImportError::UnknownModel`], which lists the nearest names.
-    pub fn find(&self, name: &str) -> Result<&Model, ImportError> {
+    pub fn find(&self, name: &str) -> Result<&Model> {
         let wanted = simplify(name);
         let found = self
             .models

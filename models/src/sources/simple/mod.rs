@@ -17,7 +17,7 @@ pub use operators::{FUNCTIONS, OPERATORS, ParamDefault, SimpleOperator};
 use ParamDefault::{Count, Extent, Word};
 
 use super::{Context, ModelSource, Resolved};
-use crate::error::{ImportError, did_you_mean};
+use crate::error::{ImportError, Result, did_you_mean};
 use crate::sources::request::ImportRequest;
 
 mod operators;
@@ -43,11 +43,7 @@ impl ModelSource for Simple {
         true
     }
 
-    fn resolve(
-        &self,
-        request: &ImportRequest,
-        _context: &mut Context<'_>,
-    ) -> Result<Resolved, ImportError> {
+    fn resolve(&self, request: &ImportRequest, _context: &mut Context<'_>) -> Result<Resolved> {
         let mut spec: SimpleSpec = request.model.parse()?;
         if let Some(batch) = request.batch {
             spec.set_batch(batch)?;
@@ -199,7 +195,7 @@ impl SimpleSpec {
     ///
     /// # Errors
     /// Fails with [`ImportError::BadShape`] if it has no batch, or for a batch of zero.
-    pub fn set_batch(&mut self, batch: u64) -> Result<(), ImportError> {
+    pub fn set_batch(&mut self, batch: u64) -> Result<()> {
         let bad = |message: String| ImportError::BadShape { message };
         let operator = self.operator();
         let key = operator.and_then(|o| o.batch).ok_or_else(|| {

@@ -8,7 +8,7 @@ use tvm_bridge::{IrModule, KernelModule, Target};
 
 use crate::device::cuda::target;
 use crate::device::cuda::templates::{CudaTemplates, Limits};
-use crate::device::{Conditions, Kernel, KernelCompiler, LoweredProgram, Session};
+use crate::device::{Conditions, Instruments, Kernel, KernelCompiler, LoweredProgram, Session};
 use crate::measure::timer::WallClock;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
@@ -76,11 +76,7 @@ impl Session for EmulatedGpu {
         Ok(1.0)
     }
 
-    fn instruments(
-        &mut self,
-        _kernel: Kernel<'_>,
-        _at: &Conditions,
-    ) -> (&mut dyn Timer, CacheControl<'_>) {
+    fn instruments(&mut self, _kernel: Kernel<'_>, _at: &Conditions) -> Instruments<'_> {
         (&mut self.clock, CacheControl::Repeat)
     }
 
