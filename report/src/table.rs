@@ -127,6 +127,16 @@ impl Table {
         }
     }
 
+    /// A table without rows whose columns have these names, with `|` between them. `#` before a name makes it a column of
+    /// numbers.
+    pub fn headed(head: &'static str) -> Self {
+        let column = |name: &'static str| match name.strip_prefix('#') {
+            Some(name) => Column::right(name),
+            None => Column::left(name),
+        };
+        Self::new(&head.split('|').map(column).collect::<Vec<_>>())
+    }
+
     /// Adds a row; missing cells are empty, and cells without a column are not shown.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells: Vec<Cell> = cells.into_iter().collect();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use opreport::output::show;
-use opreport::table::{Cell, Column, Table};
+use opreport::table::{Cell, Table};
 use opreport::{Exit, Misuse, View, units};
 use serde_json::json;
 use vtasim::file::read_file;
@@ -167,11 +167,7 @@ fn calibrate(args: &CalibrateArgs, view: View) -> anyhow::Result<()> {
     }
     let parameters = || before.timing.named().into_iter().zip(after.timing.named());
     let text = || {
-        let mut table = Table::new(&[
-            Column::left("parameter"),
-            Column::right("before"),
-            Column::right("fitted"),
-        ]);
+        let mut table = Table::headed("parameter|#before|#fitted");
         for ((name, old), (_, new)) in parameters() {
             let cell = |value: f64| Cell::from(format!("{value:.3}"));
             table.row([
@@ -233,14 +229,7 @@ fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
         })
     };
     let text = || {
-        let mut table = Table::new(&[
-            Column::left("task"),
-            Column::right("configs"),
-            Column::right("error %"),
-            Column::right("largest"),
-            Column::right("in order"),
-            Column::right("choice"),
-        ]);
+        let mut table = Table::headed("task|#configs|#error %|#largest|#in order|#choice");
         for task in &compared.tasks {
             let errors = task.errors_percent();
             let (pairs, right) = task.ordered();

@@ -13,11 +13,7 @@ pub(super) fn counters_text(surveys: &[(&dyn SourceKind, Survey)], style: Style)
         Column::left("what"),
         Column::left("finding").shrinks_to(24),
     ]);
-    let mut events = Table::new(&[
-        Column::left("counter"),
-        Column::left("unit"),
-        Column::left("counts here"),
-    ]);
+    let mut events = Table::headed("counter|unit|counts here");
     let mut fixes: Vec<String> = Vec::new();
     for (kind, survey) in surveys {
         let here = match &survey.state {

@@ -45,15 +45,7 @@ pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> Value {
 
 /// The rates of the fastest samples, a line for each number of threads.
 fn rates_text(calibration: &Calibration, style: Style) -> String {
-    let mut table = Table::new(&[
-        Column::right("threads"),
-        Column::right("GFLOP/s"),
-        Column::right("L1 GB/s"),
-        Column::right("L2 GB/s"),
-        Column::right("L3 GB/s"),
-        Column::right("memory GB/s"),
-        Column::right("±"),
-    ]);
+    let mut table = Table::headed("#threads|#GFLOP/s|#L1 GB/s|#L2 GB/s|#L3 GB/s|#memory GB/s|#±");
     let cell = |rate: Option<Rate>| {
         Cell::from(rate.map_or_else(String::new, |rate| units::giga(rate.best * 1e9)))
     };

@@ -228,11 +228,7 @@ fn targets_json() -> Vec<Value> {
 }
 
 fn simple_table(operators: &[SimpleOperator]) -> Table {
-    let mut table = Table::new(&[
-        Column::left("operator"),
-        Column::left("what"),
-        Column::left("parameters and defaults"),
-    ]);
+    let mut table = Table::headed("operator|what|parameters and defaults");
     for operator in operators {
         let parameters: Vec<String> = operator
             .params

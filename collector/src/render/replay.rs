@@ -1,6 +1,6 @@
 //! A replayed row: the recorded time and the time now, side by side.
 
-use opreport::table::{Column, Table};
+use opreport::table::Table;
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
@@ -38,12 +38,7 @@ pub fn replay_text(replayed: &Replayed, style: Style) -> String {
     );
     let counted: Vec<_> = replayed.counts.iter().filter(|c| c.now.is_ok()).collect();
     if !counted.is_empty() {
-        let mut table = Table::new(&[
-            Column::left("counter"),
-            Column::right("recorded"),
-            Column::right("now"),
-            Column::left("unit"),
-        ]);
+        let mut table = Table::headed("counter|#recorded|#now|unit");
         let number = |value: Option<f64>| {
             value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
         };

@@ -191,15 +191,8 @@ pub fn cotune_json(report: &CotuneReport) -> Value {
 
 /// Times of each way to run the models.
 pub fn graph_text(report: &GraphReport, style: Style) -> String {
-    let mut table = Table::new(&[
-        Column::left("executor"),
-        Column::right("stages"),
-        Column::right("lanes"),
-        Column::right("median"),
-        Column::right("speedup"),
-        Column::right("95 % interval"),
-        Column::left("outputs"),
-    ]);
+    let mut table =
+        Table::headed("executor|#stages|#lanes|#median|#speedup|#95 % interval|outputs");
     for way in &report.ways {
         let count = |many: usize| match way.stages {
             0 => String::new(),

@@ -74,12 +74,7 @@ fn table(operators: &[&TunedOperator], style: Style) -> String {
 }
 
 fn partial(parts: &[Partial], style: Style) -> String {
-    let mut table = Table::new(&[
-        Column::left("tuner"),
-        Column::right("threads"),
-        Column::right("trials"),
-        Column::right("sum of operators"),
-    ]);
+    let mut table = Table::headed("tuner|#threads|#trials|#sum of operators");
     for part in parts {
         table.row(vec![
             part.tuner.into(),

@@ -11,14 +11,7 @@ use crate::query::compare::Comparison;
 /// Errors by kind, and the `furthest` rows that are furthest off.
 pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> String {
     let c = comparison;
-    let mut kinds = Table::new(&[
-        Column::left("rows of"),
-        Column::right("rows"),
-        Column::right("MAPE %"),
-        Column::right("median %"),
-        Column::right("±10 %"),
-        Column::right("bias log2"),
-    ]);
+    let mut kinds = Table::headed("rows of|#rows|#MAPE %|#median %|#±10 %|#bias log2");
     let mut add = |name: &str, m: &Metrics| {
         kinds.row([
             name.into(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use opreport::Style;
-use opreport::table::{Cell, Column, Table};
+use opreport::table::{Cell, Table};
 
 use super::{number, optional};
 use crate::correlate::KindReport;
@@ -13,15 +13,8 @@ pub fn correlations(kinds: &[KindReport], factors: usize, style: Style) -> Strin
     let mut text = String::new();
     for kind in kinds {
         let _ = writeln!(text, "{} ({} samples)", kind.kind, kind.samples);
-        let mut table = Table::new(&[
-            Column::left("factor"),
-            Column::right("Pearson"),
-            Column::right("Spearman"),
-            Column::right("Kendall"),
-            Column::right("distance"),
-            Column::right("bits"),
-            Column::right("p (corr.)"),
-        ]);
+        let mut table =
+            Table::headed("factor|#Pearson|#Spearman|#Kendall|#distance|#bits|#p (corr.)");
         let mut predicted = String::new();
         for f in kind.factors.iter().take(factors) {
             table.row([

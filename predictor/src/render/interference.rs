@@ -2,21 +2,15 @@
 
 use oplearn::interference::{Errors, Evaluation};
 use opreport::Style;
-use opreport::table::{Cell, Column, Table};
+use opreport::table::{Cell, Table};
 use opreport::units::percent;
 
 /// Errors held out by group and by operator, beside the baselines.
 pub fn evaluation(evaluation: &Evaluation, style: Style) -> String {
-    let mut table = Table::new(&[
-        Column::left("held out"),
-        Column::right("model"),
-        Column::right("no slowdown"),
-        Column::right("sum of bandwidths"),
-        Column::right("mean slowdown"),
-        Column::right("of best baseline"),
-        Column::right("90 % interval"),
-        Column::right("covers"),
-    ]);
+    let mut table = Table::headed(
+        "held out|#model|#no slowdown|#sum of bandwidths|#mean slowdown|\
+        #of best baseline|#90 % interval|#covers",
+    );
     let mut row = |name: &str, errors: &Errors| {
         table.row([
             Cell::from(name),

@@ -40,13 +40,7 @@ pub fn placed(problem: &Problem, sources: &Sources, placed: &Placed, style: Styl
     }
     let mut text = table.render(style);
     text.push('\n');
-    let mut table = Table::new(&[
-        Column::left("device"),
-        Column::left("placement"),
-        Column::right("operators"),
-        Column::right("load"),
-        Column::right("share of period"),
-    ]);
+    let mut table = Table::headed("device|placement|#operators|#load|#share of period");
     let shown = [placed.outcome(EQUILIBRIUM), placed.outcomes.last()];
     for outcome in shown.into_iter().flatten() {
         let loads = problem.loads_ns(&outcome.placement);

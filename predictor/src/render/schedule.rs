@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use opreport::Style;
-use opreport::table::{Cell, Column, Table};
+use opreport::table::{Cell, Table};
 use opreport::units::time;
 
 use crate::schedule::build::Times;
@@ -29,15 +29,8 @@ pub struct Facts<'a> {
 
 /// All algorithms with their predicted times, the chosen one, and the origin of the times.
 pub fn scheduled(facts: &Facts<'_>, scheduled: &Scheduled, style: Style) -> String {
-    let mut table = Table::new(&[
-        Column::left("schedule"),
-        Column::right("stages"),
-        Column::right("side by side"),
-        Column::right("predicted"),
-        Column::right("speedup"),
-        Column::right("undisturbed"),
-        Column::left(""),
-    ]);
+    let mut table =
+        Table::headed("schedule|#stages|#side by side|#predicted|#speedup|#undisturbed|");
     for (number, outcome) in scheduled.outcomes.iter().enumerate() {
         let wide = outcome.stages.iter().filter(|stage| stage.lanes.len() > 1);
         let calls = wide

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use opreport::Style;
-use opreport::table::{Cell, Column, Table};
+use opreport::table::{Cell, Table};
 use opreport::units::plural;
 
 use crate::suggest::plan::Written;
@@ -18,12 +18,7 @@ pub fn suggestion(suggestion: &Suggestion, written: &[Written], style: Style) ->
         duration(suggestion.cost_ns),
         duration(suggestion.budget_ns),
     );
-    let mut table = Table::new(&[
-        Column::left("kind"),
-        Column::right("measured"),
-        Column::right("candidates"),
-        Column::right("chosen"),
-    ]);
+    let mut table = Table::headed("kind|#measured|#candidates|#chosen");
     for (kind, share) in &suggestion.kinds {
         table.row([
             Cell::from(kind.as_str()),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use oplearn::features::{FEATURE_VERSION, FEATURES, Scope};
 use opreport::Style;
-use opreport::table::{Cell, Column, Table};
+use opreport::table::{Cell, Table};
 use opreport::units::plural;
 
 use super::{number, optional, reservations};
@@ -28,12 +28,7 @@ pub fn facts(facts: &Facts, out: &Path, style: Style) -> String {
         facts.mape,
         facts.median_ape,
     );
-    let mut table = Table::new(&[
-        Column::left("kind"),
-        Column::right("samples"),
-        Column::right("workloads"),
-        Column::right("median %"),
-    ]);
+    let mut table = Table::headed("kind|#samples|#workloads|#median %");
     for (kind, known) in &facts.kinds {
         table.row([
             Cell::from(kind.as_str()),

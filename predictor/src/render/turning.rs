@@ -12,12 +12,7 @@ use crate::turning::knob::KnobStep;
 
 /// The effect of each step of a knob.
 pub fn knob(name: &str, steps: &[KnobStep], style: Style) -> String {
-    let mut table = Table::new(&[
-        Column::left("step"),
-        Column::right("pairs"),
-        Column::right("faster"),
-        Column::right("time, median"),
-    ]);
+    let mut table = Table::headed("step|#pairs|#faster|#time, median");
     for step in steps {
         table.row([
             format!("{name} {} → {}", step.from, step.to).into(),

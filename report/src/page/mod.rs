@@ -55,9 +55,9 @@ impl Section {
         self
     }
 
-    /// Adds a table to the section.
-    pub fn table(mut self, head: &[&str], rows: Vec<Vec<String>>) -> Section {
-        self.head = head.iter().map(|&name| name.to_owned()).collect();
+    /// Adds a table to the section. `head` has the names of its columns with `|` between them.
+    pub fn table(mut self, head: &str, rows: Vec<Vec<String>>) -> Section {
+        self.head = head.split('|').map(str::to_owned).collect();
         self.rows = rows;
         self
     }
@@ -216,7 +216,7 @@ mod tests {
         let section = Section {
             links: vec!["./a%20b".to_owned()],
             ..Section::new("<t>").table(
-                &["name", "#n"],
+                "name|#n",
                 vec![
                     vec!["<a>".to_owned(), "1".to_owned()],
                     vec!["b".to_owned(), "2".to_owned()],

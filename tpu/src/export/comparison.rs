@@ -85,16 +85,8 @@ fn totals(sides: &[Side], unread: &[PathBuf]) -> Section {
             side.headline.clone().unwrap_or_default(),
         ]
     };
-    let head = [
-        "dump",
-        "chip, mode",
-        "#total",
-        "#of the first",
-        "#TIU",
-        "#parallelism",
-        "lost",
-    ];
-    let mut section = Section::new("Totals").table(&head, sides.iter().map(row).collect());
+    let head = "dump|chip, mode|#total|#of the first|#TIU|#parallelism|lost";
+    let mut section = Section::new("Totals").table(head, sides.iter().map(row).collect());
     let addresses = sides.iter().map(|side| address(&side.folder));
     section.links = addresses.map(|to| format!("{to}/result.html")).collect();
     for dump in unread {

@@ -71,30 +71,20 @@ fn headline(report: &NightlyReport) -> Vec<String> {
     vec![first, second]
 }
 
-const CHANGE_HEAD: [&str; 9] = [
-    "operator",
-    "model",
-    "shapes",
-    "#threads",
-    "#before",
-    "#tonight",
-    "#ratio",
-    "95 % interval",
-    "#p",
-];
+const CHANGE_HEAD: &str = "operator|model|shapes|#threads|#before|#tonight|#ratio|95 % interval|#p";
 
 fn news(comparison: &Comparison) -> Vec<Section> {
     let threshold = units::percent(comparison.threshold);
     let operators =
         |verdict| -> Vec<Vec<String>> { comparison.with(verdict).map(change_row).collect() };
     let mut regressions =
-        Section::new("Regressions").table(&CHANGE_HEAD, operators(Verdict::Regression));
+        Section::new("Regressions").table(CHANGE_HEAD, operators(Verdict::Regression));
     if !regressions.rows.is_empty() {
         regressions = regressions.says(format!(
             "Surely slower than before, by more than {threshold}."
         ));
     }
-    let mut unclear = Section::new("Unclear").table(&CHANGE_HEAD, operators(Verdict::Unclear));
+    let mut unclear = Section::new("Unclear").table(CHANGE_HEAD, operators(Verdict::Unclear));
     if !unclear.rows.is_empty() {
         unclear = unclear.says(format!(
             "Beyond {threshold}, but it may be noise or a busy machine."
@@ -110,14 +100,12 @@ fn news(comparison: &Comparison) -> Vec<Section> {
             row
         })
         .collect();
-    let mut whole_head = CHANGE_HEAD.to_vec();
-    whole_head.push("verdict");
     vec![
         regressions,
         newly_failed(comparison),
         unclear,
-        Section::new("Improvements").table(&CHANGE_HEAD, operators(Verdict::Improvement)),
-        Section::new("Whole models").table(&whole_head, whole),
+        Section::new("Improvements").table(CHANGE_HEAD, operators(Verdict::Improvement)),
+        Section::new("Whole models").table(&format!("{CHANGE_HEAD}|verdict"), whole),
         overall(comparison),
     ]
 }
@@ -147,7 +135,7 @@ fn newly_failed(comparison: &Comparison) -> Section {
     if new.len() > FAILED_SHOWN {
         rows.push(vec![format!("… {} more", new.len() - FAILED_SHOWN)]);
     }
-    section.table(&["point (A: before, B: tonight)"], rows)
+    section.table("point (A: before, B: tonight)", rows)
 }
 
 fn overall(comparison: &Comparison) -> Section {
@@ -190,7 +178,7 @@ fn not_compared(report: &NightlyReport) -> Section {
         ]
     };
     Section::new("Not compared").table(
-        &["reason", "#jobs", "which"],
+        "reason|#jobs|which",
         report.not_compared.iter().map(row).collect(),
     )
 }
@@ -213,17 +201,7 @@ fn jobs(report: &NightlyReport) -> Section {
         ]
     };
     Section::new("Jobs").table(
-        &[
-            "model",
-            "target",
-            "sweep",
-            "#points",
-            "#measured",
-            "#time",
-            "#of",
-            "against",
-            "end",
-        ],
+        "model|target|sweep|#points|#measured|#time|#of|against|end",
         report.jobs.iter().map(row).collect(),
     )
 }
@@ -251,10 +229,8 @@ fn points(report: &NightlyReport) -> Section {
             reason.example.clone(),
         ]
     });
-    let section = Section::new("Points").table(
-        &["#points", "status", "reason", "for example"],
-        reasons.collect(),
-    );
+    let section =
+        Section::new("Points").table("#points|status|reason|for example", reasons.collect());
     if all.is_empty() {
         section
     } else {
@@ -276,15 +252,7 @@ fn times(title: &str, times: &[OperatorTime]) -> Section {
         ]
     };
     Section::new(title).table(
-        &[
-            "operator",
-            "model",
-            "shapes",
-            "#threads",
-            "#best median",
-            "#GFLOP/s",
-            "row",
-        ],
+        "operator|model|shapes|#threads|#best median|#GFLOP/s|row",
         times.iter().map(row).collect(),
     )
 }
@@ -320,14 +288,7 @@ fn machine(report: &NightlyReport) -> Section {
              Whole models count once for each number of threads."
         ))
         .table(
-            &[
-                "job",
-                "#median",
-                "#95th percentile",
-                "#largest",
-                "#points disturbed",
-                "#whole models disturbed",
-            ],
+            "job|#median|#95th percentile|#largest|#points disturbed|#whole models disturbed",
             rows,
         )
 }

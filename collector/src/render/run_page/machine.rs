@@ -36,7 +36,7 @@ pub(super) fn noise(run: &RunOverview) -> Section {
     let mut section = Section::new("Noise")
         .says(format!("Grades: {}.", grades.join(", ")))
         .table(
-            &["", "#median", "#95 % quantile"],
+            "|#median|#95 % quantile",
             rows.into_iter().flatten().collect(),
         );
     section = match run.findings.len() {
@@ -98,5 +98,5 @@ pub(super) fn environment(run: &RunOverview) -> Section {
     ];
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
     let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
-    Section::new("Environment").table(&["", "what"], rows.collect())
+    Section::new("Environment").table("|what", rows.collect())
 }

@@ -151,12 +151,10 @@ fn changes(comparison: &Comparison) -> Section {
             word(change.verdict).to_owned(),
         ]
     });
-    let head = [
-        "operator", "#threads", "#before", "#after", "#ratio", "#p", "verdict",
-    ];
+    let head = "operator|#threads|#before|#after|#ratio|#p|verdict";
     let mut section = Section::new("What changed")
         .says(noise_words(comparison))
-        .table(&head, rows.collect());
+        .table(head, rows.collect());
     if let Some(text) = busy(comparison) {
         section = section.says(text);
     }
@@ -192,7 +190,7 @@ fn summary(run: &RunOverview) -> Section {
         rows.push(line("ended", end.to_string()));
     }
     rows.push(line("command", manifest.command_line.join(" ")));
-    Section::new("Summary").table(&["", "what"], rows)
+    Section::new("Summary").table("|what", rows)
 }
 
 fn whole_models(run: &RunOverview) -> Section {
@@ -213,17 +211,8 @@ fn whole_models(run: &RunOverview) -> Section {
             time.explained.map_or_else(String::new, units::percent),
         ]
     });
-    let head = [
-        "model",
-        "#threads",
-        "#end to end",
-        "#95 % interval",
-        "#p95",
-        "#p99",
-        "#calls/s",
-        "#operators explain",
-    ];
-    Section::new("Whole models").table(&head, rows.collect())
+    let head = "model|#threads|#end to end|#95 % interval|#p95|#p99|#calls/s|#operators explain";
+    Section::new("Whole models").table(head, rows.collect())
 }
 
 /// A number of threads, with the conditions that only the device has.
@@ -258,26 +247,11 @@ fn operators(run: &RunOverview) -> Section {
             o.shapes.clone(),
         ]
     });
-    let head = [
-        "operator",
-        "model",
-        "#threads",
-        "#calls",
-        "#median",
-        "#all calls",
-        "#GFLOP/s",
-        "bound by",
-        "#compute",
-        "#L1",
-        "#L2",
-        "#L3",
-        "#memory",
-        "grade",
-        "shapes",
-    ];
+    let head = "operator|model|#threads|#calls|#median|#all calls|#GFLOP/s|bound by|#compute|\
+        #L1|#L2|#L3|#memory|grade|shapes";
     // Without a calibration nothing is known of the roofs.
     let section = Section::new("Operators")
-        .table(&head, rows.collect())
+        .table(head, rows.collect())
         .without_empty_columns();
     match run.operators.len().saturating_sub(SHOWN) {
         0 => section,
@@ -308,14 +282,7 @@ fn curves(run: &RunOverview) -> Section {
             units::time(best.1),
         ]
     });
-    let head = [
-        "factor",
-        "operator",
-        "#turns at",
-        "#time there",
-        "#best at",
-        "#best time",
-    ];
+    let head = "factor|operator|#turns at|#time there|#best at|#best time";
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
         return Section::default();
@@ -325,7 +292,7 @@ fn curves(run: &RunOverview) -> Section {
             "The best time at each value of a factor, whatever the others were. A factor turns at the smallest value whose time is within {} of the best: more of it does not pay.",
             units::percent(PAYS)
         ))
-        .table(&head, rows);
+        .table(head, rows);
     section.pictures = plots::curves(&run.curves);
     section
 }
@@ -355,9 +322,9 @@ fn heats(run: &RunOverview) -> Section {
             ]
         })
     });
-    let head = ["operator", "#threads", "#best tile, elements", "#time"];
+    let head = "operator|#threads|#best tile, elements|#time";
     let rows = rows.collect();
-    section.table(&head, rows)
+    section.table(head, rows)
 }
 
 fn roofline(run: &RunOverview) -> Section {
@@ -378,15 +345,8 @@ fn roofline(run: &RunOverview) -> Section {
         cells.extend(Level::ALL.map(read));
         cells
     });
-    let head = [
-        "#threads",
-        "#GFLOP/s",
-        "#L1, GB/s",
-        "#L2, GB/s",
-        "#L3, GB/s",
-        "#memory, GB/s",
-    ];
-    let mut section = Section::new("Roofline").table(&head, rows.collect());
+    let head = "#threads|#GFLOP/s|#L1, GB/s|#L2, GB/s|#L3, GB/s|#memory, GB/s";
+    let mut section = Section::new("Roofline").table(head, rows.collect());
     section
         .pictures
         .push(plots::roofline(&run.points, calibration));
@@ -399,10 +359,10 @@ fn counters(run: &RunOverview) -> Section {
         let median = median.map_or_else(String::new, units::count);
         vec![name.clone(), counts.len().to_string(), median]
     });
-    let head = ["counter", "#rows", "#median count"];
+    let head = "counter|#rows|#median count";
     let mut section = Section::new("Counters")
         .says("Counts of one run, in calls that were not timed.")
-        .table(&head, rows.collect());
+        .table(head, rows.collect());
     section.pictures = plots::counters(&run.counters);
     if run.counters.is_empty() {
         Section::default()
