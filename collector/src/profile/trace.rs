@@ -11,34 +11,19 @@ use super::ProfiledModel;
 use super::summary::{Class, GroupBy, Line, SortBy, summary, threads_seen};
 
 /// Names of slices' arguments; those of counters follow.
+#[rustfmt::skip]
 const KEYS: &[&str] = &[
-    "shapes",
-    "hash",
-    "kind",
-    "layer",
-    "flops",
-    "bytes",
-    "allocated_bytes",
-    "freed_bytes",
-    "live_bytes",
-    "gflops_per_s",
-    "step",
+    "shapes", "hash", "kind", "layer", "flops", "bytes", "allocated_bytes", "freed_bytes",
+    "live_bytes", "gflops_per_s", "step",
 ];
 const STEP: usize = 10;
-
-/// A value of an argument.
-enum Argument {
-    Text(String),
-    Int(i64),
-    Float(f64),
-}
 
 /// A slice of a track.
 struct Slice<'a> {
     begin_ns: u64,
     end_ns: u64,
     name: &'a str,
-    arguments: Vec<(usize, Argument)>,
+    arguments: Vec<(usize, Value)>,
 }
 
 /// A track with its slices in the order of their begins, outer ones first.
@@ -98,10 +83,10 @@ fn nested(writer: &mut Writer, track: &mut TrackState, slices: &[Slice<'_>]) {
             |track, out| {
                 let mut arguments = Arguments { track, out };
                 for (key, value) in &slice.arguments {
-                    match value {
-                        Argument::Text(text) => arguments.text(*key, text),
-                        Argument::Int(number) => arguments.int(*key, *number),
-                        Argument::Float(number) => arguments.float(*key, *number),
+                    match (value.as_str(), value.as_i64(), value.as_f64()) {
+                        (Some(text), ..) => arguments.text(*key, text),
+                        (_, Some(number), _) => arguments.int(*key, number),
+                        (.., number) => arguments.float(*key, number.unwrap_or_default()),
                     }
                 }
             },
@@ -146,15 +131,9 @@ pub fn chrome(model: &ProfiledModel, cycle: &ProfiledCycle) -> Value {
     json!({ "displayTimeUnit": "ns", "traceEvents": events })
 }
 
-fn arguments_json(keys: &[String], arguments: &[(usize, Argument)]) -> Value {
-    let entries = arguments.iter().map(|(key, value)| {
-        let value = match value {
-            Argument::Text(text) => json!(text),
-            Argument::Int(number) => json!(number),
-            Argument::Float(number) => json!(number),
-        };
-        (keys[*key].clone(), value)
-    });
+fn arguments_json(keys: &[String], arguments: &[(usize, Value)]) -> Value {
+    let entries = arguments.iter();
+    let entries = entries.map(|(key, value)| (keys[*key].clone(), value.clone()));
     Value::Object(entries.collect())
 }
 
@@ -174,7 +153,7 @@ fn content<'a>(model: &ProfiledModel, cycle: &ProfiledCycle, lines: &'a [Line]) 
             begin_ns: at(step.span.0),
             end_ns: at(step.span.1),
             name: "run",
-            arguments: vec![(STEP, Argument::Int(number as i64))],
+            arguments: vec![(STEP, json!(number))],
         });
     let mut tracks = vec![Track {
         name: "runs".to_owned(),
@@ -313,12 +292,12 @@ fn rate(line: &Line, ns: u64) -> Option<f64> {
 }
 
 /// The arguments of a call's slice.
-fn arguments(line: &Line, ns: u64) -> Vec<(usize, Argument)> {
+fn arguments(line: &Line, ns: u64) -> Vec<(usize, Value)> {
     let texts = [&line.shapes, &line.hash, &line.kind, &line.layer];
-    let mut all: Vec<(usize, Argument)> = texts
+    let mut all: Vec<(usize, Value)> = texts
         .into_iter()
         .enumerate()
-        .filter_map(|(key, text)| Some((key, Argument::Text(text.clone()?))))
+        .filter_map(|(key, text)| Some((key, json!(text.clone()?))))
         .collect();
     if line.class == Class::Operator {
         let numbers = [
@@ -329,12 +308,12 @@ fn arguments(line: &Line, ns: u64) -> Vec<(usize, Argument)> {
             Some(line.live_bytes),
         ];
         let numbers = numbers.into_iter().zip(texts.len()..);
-        all.extend(numbers.filter_map(|(n, key)| Some((key, Argument::Int(n? as i64)))));
+        all.extend(numbers.filter_map(|(n, key)| Some((key, json!(n?)))));
         let place = texts.len() + 5;
-        all.extend(rate(line, ns).map(|rate| (place, Argument::Float(rate))));
+        all.extend(rate(line, ns).map(|rate| (place, json!(rate))));
     }
     let counts = (KEYS.len()..).zip(&line.counts);
-    all.extend(counts.map(|(key, count)| (key, Argument::Float(*count))));
+    all.extend(counts.map(|(key, count)| (key, json!(count))));
     all
 }
 

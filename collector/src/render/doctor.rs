@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use opdata::contract::{Calibration, Level, Rate};
-use opreport::{Cell, Column, Style, Table, units};
+use opreport::{Cell, Style, Table, units};
 use serde_json::{Value, json};
 
 use crate::doctor::{Check, CheckStatus};

@@ -14,19 +14,10 @@ use opreport::units;
 pub(crate) struct Stages(BTreeMap<&'static str, u64>);
 
 /// The stages in the order of a point's way through them.
+#[rustfmt::skip]
 const ORDER: [&str; 12] = [
-    "import",
-    "whole_model",
-    "propose",
-    "build",
-    "prepare",
-    "reference_kernel",
-    "wait",
-    "check",
-    "samples",
-    "counters",
-    "tuned",
-    "write",
+    "import", "whole_model", "propose", "build", "prepare", "reference_kernel", "wait", "check",
+    "samples", "counters", "tuned", "write",
 ];
 
 impl Stages {

@@ -37,20 +37,10 @@ const NAMED_DEVICES: usize = 10;
 const TELL_KIND: &str = "a column `device_kind` (cpu, cuda) tells it";
 
 /// Types of values as TVM writes them.
+#[rustfmt::skip]
 const DTYPES: [&str; 13] = [
-    "float64",
-    "float32",
-    "float16",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "int4",
-    "uint8",
-    "bool",
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32",
+    "int16", "int8", "int4", "uint8", "bool",
 ];
 
 /// Reads a table, gzipped or not.

@@ -12,22 +12,10 @@ use super::Graph;
 const INPUT: &str = "(input)";
 
 /// Last parts of names that say which weight of a layer it is.
+#[rustfmt::skip]
 const ROLES: [&str; 15] = [
-    "weight",
-    "bias",
-    "gamma",
-    "beta",
-    "w",
-    "b",
-    "kernel",
-    "scale",
-    "shift",
-    "mean",
-    "var",
-    "running_mean",
-    "running_var",
-    "moving_mean",
-    "moving_var",
+    "weight", "bias", "gamma", "beta", "w", "b", "kernel", "scale", "shift", "mean", "var",
+    "running_mean", "running_var", "moving_mean", "moving_var",
 ];
 
 /// The layer of every call, given the largest weight that it reads, if any.

@@ -39,30 +39,11 @@ pub struct OperatorQuery {
 }
 
 /// The kinds that can be described so.
+#[rustfmt::skip]
 pub const OPS: [&str; 23] = [
-    "conv2d",
-    "depthwise_conv2d",
-    "group_conv2d",
-    "conv3d",
-    "dense",
-    "matmul",
-    "batch_matmul",
-    "max_pool",
-    "avg_pool",
-    "global_avg_pool",
-    "softmax",
-    "layer_norm",
-    "batch_norm",
-    "elementwise",
-    "broadcast",
-    "cast",
-    "transpose",
-    "reshape",
-    "concat",
-    "pad",
-    "slice",
-    "gather",
-    "resize",
+    "conv2d", "depthwise_conv2d", "group_conv2d", "conv3d", "dense", "matmul", "batch_matmul",
+    "max_pool", "avg_pool", "global_avg_pool", "softmax", "layer_norm", "batch_norm", "elementwise",
+    "broadcast", "cast", "transpose", "reshape", "concat", "pad", "slice", "gather", "resize",
 ];
 /// Operations for each element of the kinds that compute outputs one by one, as imports of models count them.
 const FLOPS_AN_ELEMENT: [(&str, u64); 4] = [

@@ -13,24 +13,10 @@ pub(super) const DEVICE: [&str; 3] = ["device", "gpu", "machine"];
 /// Columns with the operator.
 pub(super) const OPERATOR: [&str; 3] = ["op", "opname", "operator"];
 /// The other columns that are understood.
+#[rustfmt::skip]
 const OTHERS: [&str; 17] = [
-    "m",
-    "n",
-    "k",
-    "b",
-    "h",
-    "input_channel",
-    "output_channel",
-    "kernel_size",
-    "input_size",
-    "stride",
-    "padding",
-    "dtype",
-    "precision",
-    "sheet",
-    "ta",
-    "tb",
-    "device_kind",
+    "m", "n", "k", "b", "h", "input_channel", "output_channel", "kernel_size", "input_size",
+    "stride", "padding", "dtype", "precision", "sheet", "ta", "tb", "device_kind",
 ];
 
 /// Places of the columns that are understood.

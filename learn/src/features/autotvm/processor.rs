@@ -6,41 +6,18 @@ use opmodels::tile::VectorUnit;
 use crate::features::machine::Core;
 
 /// Beginnings of LLVM's names of x86 processors with AVX-512 (`X86TargetParser` of LLVM 20, 2026-11-26).
+#[rustfmt::skip]
 const AVX512: [&str; 16] = [
-    "cannonlake",
-    "cascadelake",
-    "cooperlake",
-    "emeraldrapids",
-    "graniterapids",
-    "icelake",
-    "knl",
-    "knm",
-    "rocketlake",
-    "sapphirerapids",
-    "skx",
-    "skylake-avx512",
-    "tigerlake",
-    "x86-64-v4",
-    "znver4",
-    "znver5",
+    "cannonlake", "cascadelake", "cooperlake", "emeraldrapids", "graniterapids", "icelake", "knl",
+    "knm", "rocketlake", "sapphirerapids", "skx", "skylake-avx512", "tigerlake", "x86-64-v4",
+    "znver4", "znver5",
 ];
 
 /// Names of processors with AVX2 and without AVX-512.
+#[rustfmt::skip]
 const AVX2: [&str; 14] = [
-    "alderlake",
-    "arrowlake",
-    "broadwell",
-    "core-avx2",
-    "gracemont",
-    "haswell",
-    "lunarlake",
-    "meteorlake",
-    "raptorlake",
-    "skylake",
-    "x86-64-v3",
-    "znver1",
-    "znver2",
-    "znver3",
+    "alderlake", "arrowlake", "broadwell", "core-avx2", "gracemont", "haswell", "lunarlake",
+    "meteorlake", "raptorlake", "skylake", "x86-64-v3", "znver1", "znver2", "znver3",
 ];
 
 /// Words that name an ARM processor in a target.

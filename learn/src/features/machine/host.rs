@@ -7,19 +7,10 @@ use crate::features::machine::MachineFacts;
 use crate::features::point::{Point, number};
 
 /// Features that [`MachineFacts::describe`] sets.
+#[rustfmt::skip]
 const DESCRIBED: [&str; 12] = [
-    "machine",
-    "cores",
-    "frequency",
-    "l1_bytes",
-    "l2_bytes",
-    "l3_bytes",
-    "lanes",
-    "peak_flops",
-    "bandwidth_l1",
-    "bandwidth_l2",
-    "bandwidth_l3",
-    "bandwidth_memory",
+    "machine", "cores", "frequency", "l1_bytes", "l2_bytes", "l3_bytes", "lanes", "peak_flops",
+    "bandwidth_l1", "bandwidth_l2", "bandwidth_l3", "bandwidth_memory",
 ];
 
 /// Indices of these features and of the number of threads. They are found once, because every prediction of an adapted

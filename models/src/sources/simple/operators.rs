@@ -40,15 +40,9 @@ pub const ORDERS: &[&str] = &[
 pub(super) const NO_EPILOGUE: &str = "none";
 
 /// The computation on each result of a convolution or product, as models fuse it; all but the first add a bias before.
+#[rustfmt::skip]
 const EPILOGUES: &[&str] = &[
-    NO_EPILOGUE,
-    "bias",
-    "relu",
-    "relu6",
-    "sigmoid",
-    "silu",
-    "gelu",
-    "residual_relu",
+    NO_EPILOGUE, "bias", "relu", "relu6", "sigmoid", "silu", "gelu", "residual_relu",
 ];
 const CONCAT_EPILOGUES: &[&str] = &[NO_EPILOGUE, "batch_norm_relu"];
 const MODES: &[&str] = &["nearest", "linear"];
