@@ -56,8 +56,12 @@ const FLOPS_AN_ELEMENT: [(&str, u64); 4] = [
 const MOST_ELEMENTS: u64 = 1 << 40;
 const BYTES: u64 = 4;
 
-fn bad<T>(message: String) -> Result<T> {
-    Err(Error::Query(message))
+fn wrong(message: impl Into<String>) -> Error {
+    Error::Query(message.into())
+}
+
+fn bad<T>(message: impl Into<String>) -> Result<T> {
+    Err(wrong(message))
 }
 
 fn product(extents: &[u64]) -> Result<u64> {
@@ -65,10 +69,7 @@ fn product(extents: &[u64]) -> Result<u64> {
         .iter()
         .try_fold(1u64, |p, &n| p.checked_mul(n))
         .filter(|p| *p <= MOST_ELEMENTS)
-        .map_or_else(
-            || bad("a tensor of that size does not fit any machine".to_owned()),
-            Ok,
-        )
+        .ok_or_else(|| wrong("a tensor of that size does not fit any machine"))
 }
 
 /// Data that an operator reads and its arithmetic.
@@ -80,12 +81,27 @@ struct OperatorFacts {
     windowed: bool,
 }
 
+impl OperatorFacts {
+    /// An operator with a multiply-add at each point of its loops.
+    fn of_products(
+        workload: Workload,
+        weight: Vec<u64>,
+        channels: Option<(u64, u64)>,
+        windowed: bool,
+    ) -> Result<OperatorFacts> {
+        Ok(OperatorFacts {
+            flops: counted(workload.multiply_add_flops())?,
+            workload,
+            weight: Some(weight),
+            channels,
+            windowed,
+        })
+    }
+}
+
 /// Counts of arithmetic beyond 64 bits.
 fn counted(flops: Option<u64>) -> Result<u64> {
-    flops.map_or_else(
-        || bad("more arithmetic than 64 bits can count".to_owned()),
-        Ok,
-    )
+    flops.ok_or_else(|| wrong("more arithmetic than 64 bits can count"))
 }
 
 impl OperatorQuery {
@@ -95,7 +111,7 @@ impl OperatorQuery {
     /// Fails if the kind is not one of [`OPS`], a shape does not fit it, or a size is 0 or absurd.
     pub fn row(&self) -> Result<Row> {
         if self.input.is_empty() || self.input.contains(&0) {
-            return bad("--input needs extents above 0, e.g. 1x64x56x56".to_owned());
+            return bad("--input needs extents above 0, e.g. 1x64x56x56");
         }
         let axes = if self.op == "conv3d" { 3 } else { 2 };
         if self.stride.contains(&0) || self.stride.len() > axes {
@@ -208,9 +224,7 @@ impl OperatorQuery {
         for axis in 0..2 {
             let sides = [paddings[axis]; 2];
             extents[axis] = window_positions(image[axis], sides, window[axis], 1, strides[axis])
-                .ok_or_else(|| {
-                    Error::Query("the window is larger than the padded image".to_owned())
-                })?;
+                .ok_or_else(|| wrong("the window is larger than the padded image"))?;
         }
         Ok(extents)
     }
@@ -221,13 +235,11 @@ impl OperatorQuery {
         let [oh, ow] = self.slide([h, w])?;
         let depthwise = self.op == "depthwise_conv2d";
         if self.groups == 0 {
-            return Err(Error::Query(
-                "--groups is 1 or more: how many parts the channels are convolved in".to_owned(),
-            ));
+            return bad("--groups is 1 or more: how many parts the channels are convolved in");
         }
         let groups = if depthwise { c } else { self.groups };
         let Some(out) = self.channels.or(depthwise.then_some(c)).filter(|o| *o > 0) else {
-            return bad("--channels says how many output channels the convolution has".to_owned());
+            return bad("--channels says how many output channels the convolution has");
         };
         if c % groups != 0 || out % groups != 0 {
             return bad(format!(
@@ -242,13 +254,7 @@ impl OperatorQuery {
             reduced_channels: (!depthwise).then_some(depth),
             kernel: [kh, kw],
         });
-        Ok(OperatorFacts {
-            flops: counted(workload.multiply_add_flops())?,
-            workload,
-            weight: Some(vec![out, depth, kh, kw]),
-            channels: Some((c, out)),
-            windowed: true,
-        })
+        OperatorFacts::of_products(workload, vec![out, depth, kh, kw], Some((c, out)), true)
     }
 
     fn dense(&self) -> Result<OperatorFacts> {
@@ -261,29 +267,20 @@ impl OperatorQuery {
         };
         let rows = product(&self.input[..self.input.len() - 1])?;
         let workload = Workload::dense(rows, columns, depth);
-        Ok(OperatorFacts {
-            flops: counted(workload.multiply_add_flops())?,
+        OperatorFacts::of_products(
             workload,
-            weight: Some(vec![columns, depth]),
-            channels: Some((depth, columns)),
-            windowed: false,
-        })
+            vec![columns, depth],
+            Some((depth, columns)),
+            false,
+        )
     }
 
     fn batch_matmul(&self) -> Result<OperatorFacts> {
         let (&[batch, rows, depth], Some(columns)) = (self.input.as_slice(), self.channels) else {
-            return bad(
-                "batch_matmul needs --input batch x rows x depth and --channels columns".to_owned(),
-            );
+            return bad("batch_matmul needs --input batch x rows x depth and --channels columns");
         };
         let workload = Workload::batch_matmul(batch, rows, columns, depth);
-        Ok(OperatorFacts {
-            flops: counted(workload.multiply_add_flops())?,
-            workload,
-            weight: Some(vec![batch, depth, columns]),
-            channels: None,
-            windowed: false,
-        })
+        OperatorFacts::of_products(workload, vec![batch, depth, columns], None, false)
     }
 
     fn pool(&self) -> Result<OperatorFacts> {
@@ -310,11 +307,9 @@ impl OperatorQuery {
         };
         let window = three(&self.kernel)
             .filter(|window| !window.contains(&0))
-            .ok_or_else(|| {
-                Error::Query("--kernel for conv3d is a window such as 3x3x3".to_owned())
-            })?;
+            .ok_or_else(|| wrong("--kernel for conv3d is a window such as 3x3x3"))?;
         let Some(out) = self.channels.filter(|o| *o > 0) else {
-            return bad("--channels says how many output channels the convolution has".to_owned());
+            return bad("--channels says how many output channels the convolution has");
         };
         let strides = three(&self.stride).unwrap_or([1; 3]);
         let same = window.map(|extent| (extent - 1) / 2);
@@ -324,9 +319,7 @@ impl OperatorQuery {
             let sides = [paddings[axis]; 2];
             output[axis + 2] =
                 window_positions(output[axis + 2], sides, window[axis], 1, strides[axis])
-                    .ok_or_else(|| {
-                        Error::Query("the window is larger than the padded volume".to_owned())
-                    })?;
+                    .ok_or_else(|| wrong("the window is larger than the padded volume"))?;
         }
         let workload = Workload::conv3d(output, c, window);
         Ok(OperatorFacts {
@@ -341,7 +334,7 @@ impl OperatorQuery {
     fn plain(&self) -> Result<OperatorFacts> {
         let output = self.output.as_ref().unwrap_or(&self.input);
         if output.is_empty() || output.contains(&0) {
-            return bad("--output needs extents above 0, e.g. 1x64x56x56".to_owned());
+            return bad("--output needs extents above 0, e.g. 1x64x56x56");
         }
         let elements = product(output)?;
         let of_kind = FLOPS_AN_ELEMENT.iter().find(|(kind, _)| *kind == self.op);
