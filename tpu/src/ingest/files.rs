@@ -145,11 +145,10 @@ pub(super) fn check_numbers(
     wanted.extend(0..global.cores.unwrap_or(0));
     wanted.extend(0..have.iter().next_back().copied().unwrap_or(0));
     for number in wanted.difference(&have) {
-        report.lose("core_missing",
-            format!("core {number}"),
-            1,
-            format!("there is no file of core {number}, though the dump speaks of it; the others keep their numbers"),
+        let text = format!(
+            "there is no file of core {number}, though the dump speaks of it; the others keep their numbers"
         );
+        report.lose("core_missing", format!("core {number}"), 1, text);
     }
     let ports: BTreeSet<u32> = folder.ports.iter().map(|p| p.0).collect();
     for stream in global

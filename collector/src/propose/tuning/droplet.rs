@@ -1,6 +1,6 @@
 //! `droplet`: coordinate descent. All neighbours of the best point are measured, until none is faster.
 //!
-//! After Canesche et al., *The Droplet SearchState Algorithm for Kernel Scheduling*, ACM TACO 21 (2024), which TVM's AutoTVM had.
+//! After Canesche et al., *The Droplet Search Algorithm for Kernel Scheduling*, ACM TACO 21 (2024), which TVM's AutoTVM had.
 
 use super::grid::Point;
 use super::tuner::{SearchState, Tuner, take_new};

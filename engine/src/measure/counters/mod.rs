@@ -132,8 +132,10 @@ impl Reading {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// The source's name, e.g. `perf`.
+    #[serde(rename = "name")]
     pub source: String,
     /// The counters, in the order of their readings.
+    #[serde(rename = "counters")]
     pub all: Vec<Counter>,
     /// Shortest time in which the source sees a change; batches of calls are made longer than that.
     pub resolution: Duration,
