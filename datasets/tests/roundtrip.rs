@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use opdata::formats::{csv, jsonl, parquet};
+use opdata::formats::{csv, parquet};
 use opdata::{Column, Row, RunWriter, read_rows};
 use proptest::prelude::*;
 
@@ -75,8 +75,8 @@ proptest! {
     fn json_lines_read_back(rows in any_run()) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.jsonl");
-        let count = jsonl::write(&path, rows.iter().cloned().map(Ok)).unwrap();
-        prop_assert_eq!(count, rows.len() as u64);
+        let lines: Vec<_> = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
+        fs::write(&path, lines.concat()).unwrap();
         prop_assert!(same(&read_rows(&path).unwrap(), &rows));
     }
 

@@ -38,11 +38,6 @@ impl Style {
         Self::of(&std::io::stdout())
     }
 
-    /// The same for standard error.
-    pub fn for_stderr() -> Self {
-        Self::of(&std::io::stderr())
-    }
-
     fn of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Self {
         if !stream.is_terminal() {
             let columns = std::env::var("COLUMNS")

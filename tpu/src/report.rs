@@ -197,11 +197,6 @@ impl StreamCounts {
             commands_without_record: 0,
         }
     }
-
-    /// Records kept in the profile.
-    pub fn kept(&self) -> u64 {
-        self.matched + self.guessed + self.unmatched + self.without_commands
-    }
 }
 
 /// The account of one dump.

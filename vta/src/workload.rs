@@ -53,22 +53,6 @@ impl Workload {
         [size(self.height, 0), size(self.width, 1)]
     }
 
-    /// Multiply-adds.
-    pub fn multiply_adds(&self) -> u64 {
-        let [height, width] = self.output();
-        [
-            self.batch,
-            self.out_channels,
-            height,
-            width,
-            self.in_channels,
-            self.kernel[0],
-            self.kernel[1],
-        ]
-        .into_iter()
-        .fold(1, u64::saturating_mul)
-    }
-
     /// The extents in blocks of the hardware; what does not fill a block is padded with zeros.
     ///
     /// # Errors

@@ -77,18 +77,6 @@ pub enum Cell<'a> {
     Text(Cow<'a, str>),
 }
 
-impl Cell<'_> {
-    /// The same cell, owning its text.
-    pub fn into_owned(self) -> Cell<'static> {
-        match self {
-            Cell::Missing => Cell::Missing,
-            Cell::Integer(value) => Cell::Integer(value),
-            Cell::Float(value) => Cell::Float(value),
-            Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
-        }
-    }
-}
-
 impl fmt::Display for Cell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

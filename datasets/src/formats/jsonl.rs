@@ -4,7 +4,7 @@
 //! everywhere, but plain JSON in their place is taken too. Blank lines are skipped.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 
 use super::{cell_error, checked};
 use crate::error::{Error, Result};
-use crate::files;
 use crate::files::open_regular;
 use crate::schema::{COLUMNS, Cell, Column, ColumnType, Row, SCHEMA_VERSION, Storage};
 use crate::values::json_fault;
@@ -30,27 +29,6 @@ impl Serialize for Row {
         }
         map.end()
     }
-}
-
-/// Writes rows to `path`, replacing it as a whole; returns their number.
-///
-/// # Errors
-/// Fails with the first error among the rows, on a row that may not be part of a dataset, or if the file cannot be
-/// written.
-pub fn write(path: &Path, rows: impl Iterator<Item = Result<Row>>) -> Result<u64> {
-    files::replace(path, |file| {
-        let mut count = 0;
-        for row in rows {
-            let row = row?;
-            row.validate()?;
-            serde_json::to_writer(&mut *file, &row)
-                .map_err(std::io::Error::from)
-                .and_then(|()| file.write_all(b"\n"))
-                .map_err(|source| Error::io("write", path, source))?;
-            count += 1;
-        }
-        Ok(count)
-    })
 }
 
 /// The rows of a JSON lines file.

@@ -1,13 +1,11 @@
 //! The schema: which columns a row of the dataset has.
 //!
-//! The table itself is in `columns`; every form of the schema (CSV header, Parquet types, the text of `SCHEMA.md`) is
+//! The table itself is in `columns`; every form of the schema (CSV header, Parquet types, the text of `SCHEMA.md` in `examples/schema_md.rs`) is
 //! derived from it. [`crate::cell`] defines what a cell holds.
 
 mod columns;
-mod document;
 
 pub use columns::{COLUMNS, Row, SCHEMA_VERSION};
-pub use document::schema_markdown;
 
 pub use crate::cell::{Cell, CellError, ColumnType, Presence, Storage};
 pub(crate) use crate::cell::{Field, Glance, Initial, TextCells, parse_cell, text_cell};
@@ -69,4 +67,28 @@ pub enum Group {
     Remote,
     /// The algorithm of a convolution.
     Algorithm,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_carry_their_unit() {
+        for (position, column) in COLUMNS.iter().enumerate() {
+            assert_eq!(
+                Column::position(column.name),
+                Some(position),
+                "{}",
+                column.name
+            );
+            assert!(column.doc.ends_with(['.', '…']), "{}", column.name);
+            assert_eq!(
+                column.unit == "ns",
+                column.name.ends_with("_ns"),
+                "{}",
+                column.name
+            );
+        }
+    }
 }

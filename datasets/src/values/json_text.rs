@@ -11,14 +11,6 @@ use crate::cell::{Cell, ColumnType, Field, excerpt, expected, text_cell};
 pub struct JsonText(String);
 
 impl JsonText {
-    /// The JSON of `value`, in one line.
-    ///
-    /// # Errors
-    /// Fails if the value has no JSON form (a map with keys that are not text, for example).
-    pub fn new<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::to_string(value).map(Self)
-    }
-
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

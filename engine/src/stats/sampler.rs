@@ -82,11 +82,6 @@ impl Sampler {
         self.decision
     }
 
-    /// The next step.
-    pub fn decision(&self) -> Decision {
-        self.decision
-    }
-
     /// Why there may be no further sample, however wide the interval is.
     pub fn out_of(&self) -> Option<StopReason> {
         let n = self.samples.len();

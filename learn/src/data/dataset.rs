@@ -8,8 +8,7 @@ use super::end_to_end::{ModelRun, Part};
 use super::query_key::QueryKey;
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
-use crate::features::{FEATURES, Point, point_of};
-use crate::xgboost::Rows;
+use crate::features::{Point, point_of};
 
 /// Counts of the rows used and left out.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
@@ -99,32 +98,9 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The features of some samples, row by row.
-    pub fn matrix(&self, indices: &[usize]) -> Vec<f32> {
-        let mut values = Vec::with_capacity(indices.len() * FEATURES.len());
-        for &index in indices {
-            values.extend_from_slice(&self.samples[index].point.features);
-        }
-        values
-    }
-
     /// Positions of all samples.
     pub fn all(&self) -> Vec<usize> {
         (0..self.samples.len()).collect()
-    }
-
-    /// The measured times, base-2 logarithms of ns.
-    pub fn targets(&self) -> Vec<f64> {
-        self.samples.iter().map(|s| s.log2_time).collect()
-    }
-
-    /// Samples by workload.
-    pub fn by_workload(&self) -> Vec<Vec<usize>> {
-        let mut groups = vec![Vec::new(); self.workloads.len()];
-        for (index, sample) in self.samples.iter().enumerate() {
-            groups[sample.workload].push(index);
-        }
-        groups
     }
 
     /// Share of its models' time that each sample takes, 0 to 1. It is the mean over the whole-model runs that contain
@@ -162,14 +138,6 @@ impl Dataset {
             found: self.samples.len(),
             next: "collect more with opcollect, or import a log",
         })
-    }
-}
-
-/// Rows of a matrix of features.
-pub fn rows(values: &[f32]) -> Rows<'_> {
-    Rows {
-        values,
-        width: FEATURES.len(),
     }
 }
 

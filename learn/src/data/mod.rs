@@ -21,7 +21,7 @@ pub mod split;
 
 mod times;
 
-pub use dataset::{Dataset, Intake, Sample, Workload, points, rows};
+pub use dataset::{Dataset, Intake, Sample, Workload, points};
 pub use end_to_end::{ModelRun, Part};
 pub use intake::Machines;
 pub use query_key::QueryKey;

@@ -41,11 +41,6 @@ pub struct Point {
 }
 
 impl Point {
-    /// Whether the features of these scopes are known, among the scopes that only some points have.
-    pub fn knows(&self, mut scopes: impl Iterator<Item = Scope>) -> bool {
-        scopes.all(|scope| self.known.contains(&scope))
-    }
-
     /// Sets the slowdown of the reference kernel on the point's machine.
     pub fn set_drift(&mut self, slowdown: Option<f64>) {
         static PLACE: LazyLock<Option<usize>> =

@@ -49,9 +49,6 @@ pub enum Fusion {
 }
 
 impl Fusion {
-    /// Names on the command line.
-    pub const NAMES: [&str; 2] = ["full", "none"];
-
     /// The one of that name.
     pub fn find(name: &str) -> Option<Fusion> {
         match name {

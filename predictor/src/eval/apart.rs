@@ -68,7 +68,7 @@ mod tests {
         };
         let rows: Vec<_> = samples.iter().enumerate().map(row).collect();
         let dataset = Dataset::new(&RowSet::from(rows), &Machines::Single).unwrap();
-        let measured = dataset.targets();
+        let measured: Vec<f64> = dataset.samples.iter().map(|s| s.log2_time).collect();
         let times = measured.iter().zip(samples);
         // The held-out samples are in another order than the dataset's.
         let held_out = OutOfFold {

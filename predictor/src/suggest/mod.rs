@@ -7,7 +7,6 @@
 //! | [`cost`] | the cost of measuring, learned from the existing rows |
 //! | [`mod@choose`] | the choice within a budget |
 //! | [`plan`] | the plan that the collector takes |
-//! | [`simulate`] | whether it beats chance |
 
 pub mod candidates;
 pub mod choose;
@@ -15,7 +14,6 @@ pub mod cost;
 pub mod error;
 pub mod plan;
 pub mod similarity;
-pub mod simulate;
 pub mod uncertainty;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -393,7 +393,8 @@ mod tests {
     #[test]
     fn convolution_counts_by_hand() {
         // 1x64x8x8 outputs, 24 inputs, 3x3, FP16: 2*24*9-1 operations each, without bias.
-        let layout = Table::of(Chip::Aks).find("sCONV").unwrap();
+        let mut layouts = Table::of(Chip::Aks).layouts_for_test().iter();
+        let layout = layouts.find(|layout| layout.name == "sCONV").unwrap();
         let bytes = command(
             layout,
             &[

@@ -68,11 +68,6 @@ impl Timeline {
         })
     }
 
-    /// Whether it says nothing.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
     /// When commands between two places may have run: not before, and not after, in ns.
     pub fn window(&self, first: u32, last: u32) -> (f64, f64) {
         let before = self.ends.partition_point(|&(place, _)| place < first);

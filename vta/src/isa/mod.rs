@@ -276,6 +276,7 @@ pub struct Uop {
 
 impl Uop {
     /// The micro-op's word in a build with these widths.
+    #[cfg(test)]
     pub fn word(self, widths: Widths) -> u32 {
         let (src, wgt) = (u64::from(self.src), u64::from(self.wgt));
         (u64::from(self.dst) | src << widths.acc | wgt << (widths.acc + widths.inp)) as u32

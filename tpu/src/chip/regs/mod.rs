@@ -152,11 +152,6 @@ impl Table {
         &self.layouts
     }
 
-    /// The kind of command with this name.
-    pub fn find(&self, name: &str) -> Option<&Layout> {
-        self.layouts.iter().find(|layout| layout.name == name)
-    }
-
     /// A function's name by its number.
     pub fn name(&self, name: u16) -> &'static str {
         self.names[name as usize]

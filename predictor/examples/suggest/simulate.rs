@@ -10,12 +10,11 @@ use oplearn::data::split::shuffled;
 use oplearn::features::Point;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::{FitOptions, Parallel, Regressor};
+use oppredict::Result;
+use oppredict::suggest::choose::{Limits, Pool, choose};
+use oppredict::suggest::cost::{Cost, CostModel};
 use rayon::prelude::*;
 use serde::Serialize;
-
-use super::choose::{Limits, Pool, choose};
-use super::cost::{Cost, CostModel};
-use crate::error::Result;
 
 /// Share of the samples that are held out to judge by.
 const TEST_SHARE: f64 = 0.25;

@@ -5,11 +5,14 @@
 //! Chance gets LONGER times the rounds, so that it can be seen what it needs for the error that the rule reaches. A source
 //! is a run's folder or an AutoTVM log.
 
+mod simulate;
+
 use anyhow::Context;
 use opdata::import::{Format, Import};
 use oplearn::data::{Dataset, Machines, RowSet, Source};
 use oppredict::suggest::cost::CostModel;
-use oppredict::suggest::simulate::{Rule, Setup, repeated};
+
+use simulate::{Rule, Setup, repeated};
 
 /// Maximum number of samples taken from a dataset.
 const SAMPLES: usize = 3000;
