@@ -75,8 +75,8 @@ proptest! {
     fn json_lines_read_back(rows in any_run()) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.jsonl");
-        let lines: Vec<_> = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
-        fs::write(&path, lines.concat()).unwrap();
+        let lines = rows.iter().map(|row| serde_json::to_string(row).unwrap() + "\n");
+        fs::write(&path, lines.collect::<String>()).unwrap();
         prop_assert!(same(&read_rows(&path).unwrap(), &rows));
     }
 

@@ -35,10 +35,7 @@ impl Style {
     /// The capabilities of standard output. A pipe gets plain text, and so does a dumb terminal or one with `NO_COLOR`
     /// set and not empty.
     pub fn for_stdout() -> Self {
-        Self::of(&std::io::stdout())
-    }
-
-    fn of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Self {
+        let stream = std::io::stdout();
         if !stream.is_terminal() {
             let columns = std::env::var("COLUMNS")
                 .ok()
@@ -52,7 +49,7 @@ impl Style {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
             fold: None,
-            width: terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)),
+            width: terminal_size::terminal_size_of(&stream).map(|(width, _)| usize::from(width.0)),
             colour: if set("NO_COLOR") || dumb {
                 Colour::Off
             } else {

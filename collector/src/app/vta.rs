@@ -166,7 +166,7 @@ fn calibrate(args: &CalibrateArgs, view: View) -> anyhow::Result<()> {
         write(path, toml::to_string(&after)?.as_bytes())?;
     }
     let parameters = || before.timing.named().into_iter().zip(after.timing.named());
-    let text = || {
+    let text = |style| {
         let mut table = Table::headed("parameter|#before|#fitted");
         for ((name, old), (_, new)) in parameters() {
             let cell = |value: f64| Cell::from(format!("{value:.3}"));
@@ -179,7 +179,7 @@ fn calibrate(args: &CalibrateArgs, view: View) -> anyhow::Result<()> {
         format!(
             "{}\n{} of {tasks} tasks fitted, {refused} cannot be lowered\n\
              mean error {:.2} %, on tasks left out of the fit {:.2} % (largest {:.1} %)\n",
-            table.render(opreport::Style::for_stdout()),
+            table.render(style),
             units::plural(samples.len() as u64, "configuration"),
             fitted.error_percent,
             fitted.left_out_error_percent(),
@@ -194,7 +194,7 @@ fn calibrate(args: &CalibrateArgs, view: View) -> anyhow::Result<()> {
             "timing": after.timing,
         })
     };
-    Ok(show(view, object, |_| text())?)
+    Ok(show(view, object, text)?)
 }
 
 fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
@@ -228,7 +228,7 @@ fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
             "unknown": compared.unknown, "other_lines": log.others, "damaged_lines": log.damaged,
         })
     };
-    let text = || {
+    let text = |style| {
         let mut table = Table::headed("task|#configs|#error %|#largest|#in order|#choice");
         for task in &compared.tasks {
             let errors = task.errors_percent();
@@ -255,7 +255,7 @@ fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
          within 1 % of the board's best in {found} of {} tasks\n\
          {} that the compiler refused are refused here, {} are not; {} that ran are refused here; {} failed on the board \
          for other reasons\n",
-            table.render(opreport::Style::for_stdout()),
+            table.render(style),
             profile.name,
             mean(&all),
             largest(&all),
@@ -283,5 +283,5 @@ fn compare(args: &LogArgs, view: View) -> anyhow::Result<()> {
         }
         text
     };
-    Ok(show(view, object, |_| text())?)
+    Ok(show(view, object, text)?)
 }

@@ -1,7 +1,7 @@
 //! The schema: which columns a row of the dataset has.
 //!
-//! The table itself is in `columns`; every form of the schema (CSV header, Parquet types, the text of `SCHEMA.md` in `examples/schema_md.rs`) is
-//! derived from it. [`crate::cell`] defines what a cell holds.
+//! The table itself is in `columns`; every form of the schema (CSV header, Parquet types, the text of `SCHEMA.md`) is
+//! derived from it. `examples/schema_md.rs` writes `SCHEMA.md`. [`crate::cell`] defines what a cell holds.
 
 mod columns;
 

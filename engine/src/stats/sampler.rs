@@ -59,7 +59,6 @@ pub struct Sampler {
     samples: Samples,
     spent_ns: f64,
     next_look: usize,
-    decision: Decision,
 }
 
 impl Sampler {
@@ -70,7 +69,6 @@ impl Sampler {
             samples: Samples::new(),
             spent_ns: 0.0,
             next_look: (rule.min_samples as usize).max(MIN_FOR_INTERVAL),
-            decision: Decision::Continue,
         }
     }
 
@@ -78,8 +76,7 @@ impl Sampler {
     pub fn push(&mut self, timing: Timing) -> Decision {
         self.spent_ns += timing.spent.as_nanos() as f64;
         self.samples.push(timing.ns);
-        self.decision = self.decide();
-        self.decision
+        self.decide()
     }
 
     /// Why there may be no further sample, however wide the interval is.
