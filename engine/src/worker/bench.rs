@@ -36,6 +36,9 @@ struct Current {
     references: Vec<Tensor>,
     /// Outputs that were right, where comparing others with them is cheaper than with the references.
     right: Option<(Vec<Tensor>, Comparison)>,
+    /// Sources of counters, for all points of the operator. Opened after the first samples, so that each thread of the
+    /// pool exists already; none of them counts while samples are taken.
+    counters: Option<Opened>,
 }
 
 impl Current {
@@ -44,6 +47,7 @@ impl Current {
             arguments: Arguments::new(spec, shared.session.tensors(), shared.setup.seed)?,
             references: builder.reference_of(shared, spec)?,
             right: None,
+            counters: None,
         })
     }
 }
@@ -110,6 +114,7 @@ impl Bench {
             arguments,
             references,
             right,
+            counters: opened,
         } = self.current.as_mut().context("no arguments")?;
         let session = &mut shared.session;
         session.prepare(&point.at)?;
@@ -131,7 +136,7 @@ impl Bench {
         };
         let request = &shared.setup.counters;
         let open = (!request.is_none()).then(|| session.counters());
-        let counters = open.map(|open| move || open(request));
+        let counters = open.map(|open| (move || open(request), &mut *opened));
         let equal = session.equality();
         let (timer, caches) = session.instruments(kernel, &point.at);
         let bound = ready.kernel.bind(&arguments.tensors);
@@ -160,15 +165,16 @@ impl Bench {
         let other_cpu_share = load.other_cpu_share().filter(|_| server.is_none());
         let slowdown = before.max(session.slowdown()?);
         spent.reference_kernel_ns += watch.lap();
-        let (taken, mut counted, simulators) = match result {
-            None => (None, None, Vec::new()),
-            Some(timed) => (Some(timed.taken), timed.counted, timed.simulators),
+        let (taken, mut counted) = match result {
+            None => (None, None),
+            Some(timed) => (Some(timed.taken), timed.counted),
         };
-        if let (Some(taken), Some(counted)) = (&taken, &mut counted) {
+        if let (Some(taken), Some(counted), Some(opened)) = (&taken, &mut counted, opened) {
             // Simulators take the processor for seconds, so they run after everything that is timed.
             let known = self.simulated.entry(point.id);
             let one_thread = taken.median() * point.at.threads;
-            counted.add(known.or_insert_with(|| simulated(shared, ready, &simulators, one_thread)));
+            let simulators = &opened.simulators;
+            counted.add(known.or_insert_with(|| simulated(shared, ready, simulators, one_thread)));
         }
         Ok(Measured {
             id: point.id,
@@ -216,8 +222,6 @@ struct Timed {
     taken: Taken,
     /// `None` if nothing was to be counted, or the kernel was pruned.
     counted: Option<Counted>,
-    /// Simulators that still have to count.
-    simulators: Vec<Requested>,
 }
 
 /// The counts of simulators for a kernel.
@@ -266,7 +270,6 @@ impl Timed {
         Timed {
             taken,
             counted: None,
-            simulators: Vec::new(),
         }
     }
 
@@ -287,7 +290,7 @@ impl Timed {
         arguments: &mut Arguments,
         (timer, caches): (&mut dyn Timer, CacheControl<'_>),
         first: Duration,
-        counters: Option<impl FnOnce() -> Opened>,
+        counters: Option<(impl FnOnce() -> Opened, &mut Option<Opened>)>,
         (watch, spent): (&mut Stopwatch, &mut Spent),
     ) -> anyhow::Result<Timed> {
         if let Some(limit_ns) = point.prune_beyond_ns {
@@ -322,12 +325,9 @@ impl Timed {
         spent.prepare_ns += watch.lap();
         let taken = take(point.policy, first, timer, &mut caches, &mut call)?;
         spent.samples_ns = watch.lap();
-        // Opened only now. So no counter runs while samples are taken, and each thread of the pool exists already.
-        let Some(open) = counters else {
+        let Some((open, opened)) = counters else {
             return Ok(Timed::uncounted(taken));
         };
-        let mut opened = open();
-        let simulators = std::mem::take(&mut opened.simulators);
         let calls = Calls {
             timer,
             number: taken.number,
@@ -335,12 +335,8 @@ impl Timed {
             budget: budget(taken.duration()),
             caches: &mut caches,
         };
-        let counted = Some(count(opened, calls, &mut call)?);
-        Ok(Timed {
-            taken,
-            counted,
-            simulators,
-        })
+        let counted = Some(count(opened.get_or_insert_with(open), calls, &mut call)?);
+        Ok(Timed { taken, counted })
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Rotation {
 /// The arguments of a call.
 struct Set {
     tensors: Vec<Tensor>,
-    /// Tensors that other operators write or read: all but the weights.
+    /// Tensors that other operators write or read. Inside a model the outputs' memory is used first, the inputs last.
     activations: Vec<Tensor>,
 }
 
@@ -98,7 +98,7 @@ impl Rotation {
         &self.sets[0].tensors
     }
 
-    /// Inputs and outputs of the call before.
+    /// Outputs and inputs of the call before.
     pub fn used_last(&self) -> &[Tensor] {
         let before = self.calls.get() + self.sets.len() - 1;
         &self.sets[before % self.sets.len()].activations
@@ -107,9 +107,13 @@ impl Rotation {
 
 impl Set {
     fn of(specs: &[Argument], tensors: Vec<Tensor>) -> Set {
-        let with_roles = tensors.iter().zip(specs);
-        let activations = with_roles
-            .filter(|(_, spec)| spec.role != ArgumentRole::Weight)
+        let of = |role| {
+            let with_roles = tensors.iter().zip(specs);
+            with_roles.filter(move |(_, spec)| spec.role == role)
+        };
+        let activations = [ArgumentRole::Output, ArgumentRole::Input]
+            .into_iter()
+            .flat_map(of)
             .map(|(tensor, _)| tensor.clone())
             .collect();
         Set {
@@ -232,7 +236,7 @@ mod tests {
         // The previous call's buffers are known, its weights excepted.
         assert_eq!((rotation.take_turn(), rotation.take_turn()), (0, 1));
         let last: Vec<usize> = rotation.used_last().iter().map(address).collect();
-        assert_eq!(last, [places[1][0], places[1][2]]);
+        assert_eq!(last, [places[1][2], places[1][0]]);
         assert_eq!([2, 3, 0].map(|_| rotation.take_turn()), [2, 3, 0]);
     }
 }

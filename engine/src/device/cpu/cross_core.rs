@@ -3,10 +3,10 @@
 //! With several threads, an operator finds its inputs in the caches of the cores that computed them. It finds its
 //! output's memory in the cache of the core that used it before. A kernel that is only repeated finds every line in the
 //! cache of the core that used it in the last call. Such times were up to a third too short. So the threads of the pool
-//! write the activations in turn before a call. Which thread wrote a line inside the model depends on the neighbouring
-//! operators. A convolution's threads write rows of all channels; those of a depthwise one write whole channels. With
-//! short stretches, each thread of a kernel reads lines of every other thread, whichever loop runs in parallel.
+//! write the activations before a call, each one a contiguous part: TVM gives each thread a contiguous part of the
+//! parallel loop, which is the outermost one of most operators.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use tvm_bridge::threads::Pool;
@@ -14,9 +14,6 @@ use tvm_bridge::{Result, Tensor};
 
 use super::LINE_BYTES;
 use crate::measure::caches::Place;
-
-/// Lines that a thread writes before it is another one's turn: 1 KiB, about half a channel of a small image.
-const STRETCH: usize = 16;
 
 /// Moves activations between the cores of a pool's threads.
 #[derive(Debug)]
@@ -37,10 +34,9 @@ struct Lines {
     count: usize,
 }
 
-/// The lines that one of several threads writes: every stretch that is its turn.
-fn share(lines: usize, thread: usize, threads: usize) -> impl Iterator<Item = usize> {
-    let starts = (thread * STRETCH..lines).step_by(threads * STRETCH);
-    starts.flat_map(move |start| start..lines.min(start + STRETCH))
+/// The lines that one of several threads writes.
+fn share(lines: usize, thread: usize, threads: usize) -> Range<usize> {
+    lines * thread / threads..lines * (thread + 1) / threads
 }
 
 impl Place for CrossCoreTransfer {
@@ -73,16 +69,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_thread_writes_its_share_of_every_part() {
+    fn each_line_has_one_thread_and_neighbours_mostly_the_same() {
         for (lines, threads) in [(1000, 2), (1000, 3), (40, 2), (5, 2), (0, 2), (64, 1)] {
-            let mut all: Vec<usize> = (0..threads)
-                .flat_map(|t| share(lines, t, threads))
-                .collect();
-            all.sort_unstable();
-            assert_eq!(all, (0..lines).collect::<Vec<_>>());
+            let shares = (0..threads).flat_map(|thread| share(lines, thread, threads));
+            assert!(shares.eq(0..lines), "{lines} lines, {threads} threads");
         }
-        let first_half = share(1024, 1, 2).filter(|line| *line < 512).count();
-        assert_eq!(first_half, 256);
+        assert_eq!(share(1000, 1, 3), 333..666);
     }
 
     #[test]

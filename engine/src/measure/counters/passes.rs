@@ -1,11 +1,11 @@
 //! The calls that are counted.
 //!
-//! Counting never touches calls that are timed: a source is opened after the samples of a point were taken, and closed
-//! before the next. Each source counts in a pass of its own, so two that need the same registers do not compete. In each
-//! pass batches with and without counting take turns: the ratio of their median times is what counting costs. Where not
-//! even two such batches fit into the budget, one is counted and set against the timed samples instead. Slow kernels
-//! whose samples took little time are not counted by sources that nobody has named. A count is the mean over the calls,
-//! as events that are rare have a median of 0.
+//! Counting never touches calls that are timed: a source counts after the samples of a point were taken. Each source
+//! counts in a pass of its own, so two that need the same registers do not compete. In each pass batches with and without
+//! counting take turns: the ratio of their median times is what counting costs. Where not even two such batches fit into
+//! the budget, one is counted and set against the timed samples instead. Slow kernels whose samples took little time are
+//! not counted by sources that nobody has named. A count is the mean over the calls, as events that are rare have a median
+//! of 0.
 
 use std::time::Duration;
 
@@ -59,16 +59,16 @@ struct Pass {
 /// # Errors
 /// Fails with the first error of `run`, or of placing tensors.
 pub fn count<E: From<tvm_bridge::Error>>(
-    opened: Opened,
+    opened: &mut Opened,
     mut calls: Calls<'_, '_>,
     mut run: impl FnMut() -> Result<(), E>,
 ) -> Result<Counted, E> {
     let mut counted = Counted {
-        counts: opened.refused,
+        counts: opened.refused.clone(),
         ..Counted::default()
     };
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    for mut source in opened.meters {
+    for source in &mut opened.meters {
         let source = source.as_mut();
         let batch = match batch(source.counters().resolution, &calls, opened.is_automatic) {
             Ok(batch) => batch,
@@ -262,11 +262,11 @@ mod tests {
             budget,
             caches: &mut Caches::Kept,
         };
-        let opened = Opened {
+        let mut opened = Opened {
             meters,
             ..Opened::default()
         };
-        let counted = count(opened, calls, || {
+        let counted = count(&mut opened, calls, || {
             made += 1;
             Ok::<(), tvm_bridge::Error>(())
         });
