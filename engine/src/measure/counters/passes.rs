@@ -18,7 +18,7 @@ use crate::measure::sampling::{Caches, place, time_calls};
 /// Maximum time for the batches of one source.
 const MOST_BUDGET: Duration = Duration::from_millis(20);
 /// Share of the time of a point's samples that the batches of one source may take as well: counting must not slow a sweep down.
-const BUDGET_SHARE: f64 = 0.1;
+const BUDGET_SHARE: f64 = 0.05;
 /// A batch up to this long is counted whatever the budget.
 const SHORT_BATCH: Duration = Duration::from_millis(5);
 /// Maximum number of batches of one source.
