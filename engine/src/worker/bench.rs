@@ -38,7 +38,7 @@ struct Current {
     right: Option<(Vec<Tensor>, Comparison)>,
     /// Sources of counters, for all points of the operator. Opened after the first samples, so that each thread of the
     /// pool exists already; none of them counts while samples are taken.
-    counters: Option<Opened>,
+    opened: Option<Opened>,
 }
 
 impl Current {
@@ -47,7 +47,7 @@ impl Current {
             arguments: Arguments::new(spec, shared.session.tensors(), shared.setup.seed)?,
             references: builder.reference_of(shared, spec)?,
             right: None,
-            counters: None,
+            opened: None,
         })
     }
 }
@@ -114,7 +114,7 @@ impl Bench {
             arguments,
             references,
             right,
-            counters: opened,
+            opened,
         } = self.current.as_mut().context("no arguments")?;
         let session = &mut shared.session;
         session.prepare(&point.at)?;

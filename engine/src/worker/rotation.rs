@@ -48,10 +48,7 @@ impl Rotation {
         tensors: &[Tensor],
         reuse: Reuse,
     ) -> tvm_bridge::Result<Rotation> {
-        let places = |role| -> Vec<usize> {
-            let all = 0..specs.len();
-            all.filter(|&i| specs[i].role == role).collect()
-        };
+        let places = |role| places(specs, role);
         let (weights, outputs) = (places(ArgumentRole::Weight), places(ArgumentRole::Output));
         let bytes = |places: &[usize]| -> u64 {
             let sizes = places.iter().map(|&i| tensors[i].size_bytes());
@@ -107,20 +104,22 @@ impl Rotation {
 
 impl Set {
     fn of(specs: &[Argument], tensors: Vec<Tensor>) -> Set {
-        let of = |role| {
-            let with_roles = tensors.iter().zip(specs);
-            with_roles.filter(move |(_, spec)| spec.role == role)
-        };
         let activations = [ArgumentRole::Output, ArgumentRole::Input]
             .into_iter()
-            .flat_map(of)
-            .map(|(tensor, _)| tensor.clone())
+            .flat_map(|role| places(specs, role))
+            .map(|i| tensors[i].clone())
             .collect();
         Set {
             tensors,
             activations,
         }
     }
+}
+
+/// Places of the arguments of a role.
+fn places(specs: &[Argument], role: ArgumentRole) -> Vec<usize> {
+    let all = 0..specs.len();
+    all.filter(|&i| specs[i].role == role).collect()
 }
 
 /// Bytes of an operator's arguments.

@@ -275,7 +275,7 @@ pub struct Requested {
     pub counters: Counters,
 }
 
-/// Sources that were opened for a point.
+/// Sources that were opened, and what was refused.
 #[derive(Default)]
 pub struct Opened {
     /// Meters.
