@@ -89,6 +89,13 @@ pub const DEEP_TREES: Trees = Trees {
     max_bin: 64,
 };
 
+/// Deeper trees, few of them, for workloads that were seen: most rows of a batch are of these.
+pub const QUICK_TREES: Trees = Trees {
+    rounds: 200,
+    eta: 0.15,
+    ..DEEP_TREES
+};
+
 /// Many deep trees that each see a third of the features.
 pub const WIDE_TREES: Trees = Trees {
     rounds: 400,
@@ -269,16 +276,6 @@ pub(super) fn all<'de, D: Deserializer<'de>>(
 }
 
 impl MemberSpec {
-    /// Whether it is the same but for the seed and the queries.
-    pub fn is_like(&self, other: &Self) -> bool {
-        *other
-            == Self {
-                seed: other.seed,
-                queries: other.queries.clone(),
-                ..self.clone()
-            }
-    }
-
     /// Whether it predicts for machines outside the training data.
     pub fn is_foreign(&self) -> bool {
         self.without.contains(&Scope::Machine)

@@ -31,11 +31,13 @@ impl TextCells for CsvRecord<'_> {
             None => 0,
         };
         let field = &self.text[from..self.ends[place] as usize - self.begin];
-        let Some(quoted) = field.strip_prefix('"') else {
-            return Some(field);
+        // A pattern of bytes: `strip_prefix` calls `memcmp`, which took a sixth of the time of reading (2026-12-01).
+        let inner = match field.as_bytes() {
+            // The scanner found the quote that closes it.
+            [b'"', .., b'"'] => &field[1..field.len() - 1],
+            [b'"', ..] => return None,
+            _ => return Some(field),
         };
-        // The scanner found the quote that closes it.
-        let inner = quoted.strip_suffix('"')?;
         if !inner.as_bytes().contains(&b'"') {
             return Some(inner);
         }
