@@ -89,7 +89,7 @@ pub const DEEP_TREES: Trees = Trees {
     max_bin: 64,
 };
 
-/// Deeper trees, few of them, for workloads that were seen: most rows of a batch are of these.
+/// Deep trees, but few of them, so that many schedules of known workloads are predicted fast.
 pub const QUICK_TREES: Trees = Trees {
     rounds: 200,
     eta: 0.15,
