@@ -70,6 +70,7 @@ fn specs(name: &str) -> Vec<KernelSpec> {
         schedule_spec: ScheduleSpec::Default,
         arguments: o.args.clone(),
         reuse: Reuse {
+            inputs: 0,
             weights: 1 << 20,
             outputs: 1 << 18,
         },

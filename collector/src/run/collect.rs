@@ -281,6 +281,7 @@ pub(crate) fn kernel_spec(operator: &Operator, candidate: &Candidate) -> KernelS
         schedule_spec: candidate.schedule_spec.clone(),
         arguments: operator.args.clone(),
         reuse: Reuse {
+            inputs: operator.input_reuse_bytes.unwrap_or(0),
             weights: operator.weight_reuse_bytes.unwrap_or(0),
             outputs: operator.output_reuse_bytes.unwrap_or(0),
         },

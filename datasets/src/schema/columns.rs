@@ -164,7 +164,7 @@ columns! {
         /// (`flops` + `flops_epilogue`) / (`bytes_read` + `bytes_written`).
         arithmetic_intensity: Option<f64> ["flop/byte"],
         /// The model's reads and writes between two uses of one of the operator's weights, including the operator's
-        /// own. In the cache state `model` the same traffic passes between two uses.
+        /// own. In the cache state `model` at least the same traffic passes between two uses.
         weight_reuse_bytes: Option<u64> ["bytes"],
         /// The same between two uses of the memory that the outputs are written to, by TVM's memory
         /// plan.

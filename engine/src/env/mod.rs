@@ -24,6 +24,11 @@ use std::collections::BTreeMap;
 use opdata::contract::{ENVIRONMENT_FORMAT, Environment, Machine, Software, State};
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
+/// Whether a hypervisor runs this machine.
+pub fn is_virtual(root: &Root) -> bool {
+    system::is_virtual(&cpu::read(root))
+}
+
 /// The name of the processor. `None` if the kernel does not report it.
 pub fn cpu_name(root: &Root) -> Option<String> {
     cpu::read(root).name

@@ -5,8 +5,13 @@ use opdata::contract::{Cpu, Memory, Virtualisation};
 use super::{Root, cgroup};
 
 /// Reads the processor's hypervisor bit, which all common hypervisors set.
+pub(super) fn is_virtual(cpu: &Cpu) -> bool {
+    cpu.has("hypervisor")
+}
+
+/// Whether the machine is a virtual one, and whose.
 pub(super) fn virtualisation(root: &Root, cpu: &Cpu) -> Virtualisation {
-    if !cpu.has("hypervisor") {
+    if !is_virtual(cpu) {
         return Virtualisation::None;
     }
     let firmware = |field: &str| root.line(&format!("sys/class/dmi/id/{field}"));

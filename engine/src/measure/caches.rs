@@ -15,12 +15,14 @@ pub trait Place {
 pub enum CacheControl<'a> {
     /// Calls repeat on the same arguments, which stay where the last call left them.
     Repeat,
-    /// Calls alternate between copies of weights and outputs, so that as much traffic passes between two uses of a copy
-    /// as in the model.
+    /// Calls alternate between copies of weights, of the model's inputs and of outputs, so that as much traffic passes
+    /// between two uses of a copy as in the model.
     Rotate {
         /// Puts activations where the operators around leave them, before every sample, which is a single call then.
         /// `None` if they stay where the last call left them.
         activations: Option<&'a mut dyn Place>,
+        /// Whether other virtual machines share the last-level cache.
+        neighbours: bool,
     },
     /// The arguments are evicted before every sample, which is a single call then.
     Evict(&'a mut dyn Place),

@@ -140,6 +140,8 @@ impl Setup {
 /// Bytes of traffic in the model between two uses of an operator's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reuse {
+    /// Bytes that the model reads and writes between two uses of its inputs, if the operator reads these; else 0.
+    pub inputs: u64,
     /// Bytes that the model reads and writes between two uses of one of the operator's weights; 0 without weights.
     pub weights: u64,
     /// Bytes that the model reads and writes between two uses of the memory of its outputs; 0 if unknown.

@@ -14,7 +14,7 @@ pub(super) struct Arguments {
     pub symbol: String,
     specs: Vec<Argument>,
     pub tensors: Vec<Tensor>,
-    /// [`Arguments::tensors`] and further sets that share the inputs.
+    /// [`Arguments::tensors`] and further sets, which share inputs that other operators compute.
     rotation: Option<Rotation>,
     /// Poisoned outputs on another machine, to be copied there.
     poisoned: Vec<Tensor>,
@@ -61,13 +61,14 @@ impl Arguments {
         Rotation::still(&self.specs, &self.tensors)
     }
 
-    /// Copies that calls take in turn; the same ones for all points of the operator.
+    /// Copies that calls take in turn; the same ones for all points of the operator. With `neighbours`, other virtual
+    /// machines share the last-level cache.
     ///
     /// # Errors
     /// Fails if no memory is left on the device.
-    pub fn rotation(&mut self, reuse: Reuse) -> anyhow::Result<&Rotation> {
+    pub fn rotation(&mut self, reuse: Reuse, neighbours: bool) -> anyhow::Result<&Rotation> {
         if self.rotation.is_none() {
-            self.rotation = Some(Rotation::of(&self.specs, &self.tensors, reuse)?);
+            self.rotation = Some(Rotation::of(&self.specs, &self.tensors, reuse, neighbours)?);
         }
         self.rotation.as_ref().context("no arguments")
     }

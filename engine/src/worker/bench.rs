@@ -303,7 +303,9 @@ impl Timed {
         }
         let still;
         let rotation = match caches {
-            CacheControl::Rotate { .. } => arguments.rotation(ready.spec.reuse)?,
+            CacheControl::Rotate { neighbours, .. } => {
+                arguments.rotation(ready.spec.reuse, neighbours)?
+            }
             CacheControl::Repeat | CacheControl::Evict(_) => {
                 still = arguments.still();
                 &still
@@ -315,8 +317,9 @@ impl Timed {
         let mut caches = match caches {
             CacheControl::Rotate {
                 activations: Some(place),
+                ..
             } => Caches::Placed(place, &used_last),
-            CacheControl::Rotate { activations: None } | CacheControl::Repeat => Caches::Kept,
+            CacheControl::Rotate { .. } | CacheControl::Repeat => Caches::Kept,
             CacheControl::Evict(place) => Caches::Placed(place, &all),
         };
         let sets = rotation.arguments();

@@ -1,8 +1,9 @@
 //! Buffer rotation: calls alternate between several sets of arguments, so that the traffic between two uses of a buffer
 //! is that of the model.
 //!
-//! Inside a model, weights come again after all that the model reads and writes in between. Outputs are written to memory
-//! that an earlier operator used. A call that repeats on the same arguments finds both in the nearest cache that holds them.
+//! Inside a model, weights and the model's inputs come again after all that the model reads and writes in between. Outputs
+//! are written to memory that an earlier operator used. A call that repeats on the same arguments finds all of it in the
+//! nearest cache that holds it.
 
 use std::cell::Cell;
 
@@ -15,6 +16,13 @@ use crate::protocol::Reuse;
 const MAX_SETS: u64 = 512;
 /// Maximum bytes of all sets together: many times the size of a core's caches.
 const MAX_ROTATED_BYTES: u64 = 256 << 20;
+/// Traffic between two uses of memory after which a last-level cache shared with other virtual machines holds none of it:
+/// they evict it in the milliseconds in between. After 2.6 and 3.8 MB, weights were left in a cache of 32 MiB. After 12 MB
+/// they were not, nor was outputs' memory after 6 MB (Zen 4, 2026-12-01).
+const SHARED_CACHE_BYTES: u64 = 4_000_000;
+/// Traffic that evicts as much without neighbours, since calls of one operator follow each other too fast for them: twice
+/// that cache.
+const EVICTING_BYTES: u64 = 64 << 20;
 
 /// Sets of arguments, and whose turn it is.
 pub(super) struct Rotation {
@@ -38,8 +46,9 @@ impl Rotation {
         }
     }
 
-    /// Copies of weights and of outputs, by the bytes of `reuse`. All sets share the inputs, which an operator finds
-    /// where the one before has just left them.
+    /// Copies of weights, of the model's inputs and of outputs, by the bytes of `reuse`. All sets share other inputs, which
+    /// an operator finds where the one before has just left them. With `neighbours`, other virtual machines share the
+    /// last-level cache.
     ///
     /// # Errors
     /// Fails if no memory is left on the device.
@@ -47,19 +56,28 @@ impl Rotation {
         specs: &[Argument],
         tensors: &[Tensor],
         reuse: Reuse,
+        neighbours: bool,
     ) -> tvm_bridge::Result<Rotation> {
         let places = |role| places(specs, role);
-        let (weights, outputs) = (places(ArgumentRole::Weight), places(ArgumentRole::Output));
+        let (mut weights, outputs) = (places(ArgumentRole::Weight), places(ArgumentRole::Output));
+        let mut inputs = places(ArgumentRole::Input);
+        if reuse.inputs > 0 {
+            // The model reads them once a run, as it does weights.
+            weights.append(&mut inputs);
+        }
         let bytes = |places: &[usize]| -> u64 {
             let sizes = places.iter().map(|&i| tensors[i].size_bytes());
             sizes.map(|n| n as u64).sum()
         };
         let own = Own {
-            inputs: bytes(&places(ArgumentRole::Input)),
+            inputs: bytes(&inputs),
             weights: bytes(&weights),
             outputs: bytes(&outputs),
         };
-        let copies = own.copies(reuse);
+        let copies = own.copies(match neighbours {
+            true => beside_neighbours(reuse),
+            false => reuse,
+        });
         let mut sets: Vec<Vec<Tensor>> = Vec::new();
         for turn in 0..copies.weights.max(copies.outputs) {
             let mut set = tensors.to_vec();
@@ -145,11 +163,24 @@ impl Own {
         let outputs = copies(beyond_inputs, self.outputs, self.weights + self.outputs);
         let beside = self.inputs + outputs as u64 * self.outputs;
         let weights = copies(
-            reuse.weights.saturating_sub(beside),
+            reuse.weights.max(reuse.inputs).saturating_sub(beside),
             self.weights,
             self.weights,
         );
         Copies { weights, outputs }
+    }
+}
+
+/// Traffic that evicts by itself what these bytes and the neighbours evict together.
+fn beside_neighbours(reuse: Reuse) -> Reuse {
+    let alone = |bytes: u64| match bytes > SHARED_CACHE_BYTES {
+        true => bytes.max(EVICTING_BYTES),
+        false => bytes,
+    };
+    Reuse {
+        inputs: alone(reuse.inputs),
+        weights: alone(reuse.weights),
+        outputs: alone(reuse.outputs),
     }
 }
 
@@ -173,7 +204,11 @@ mod tests {
     const KIB: u64 = 1 << 10;
 
     fn reuse(weights: u64, outputs: u64) -> Reuse {
-        Reuse { weights, outputs }
+        Reuse {
+            inputs: 0,
+            weights,
+            outputs,
+        }
     }
 
     #[test]
@@ -199,6 +234,14 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_evict_only_beyond_their_cache() {
+        let found = beside_neighbours(reuse(4_000_001, 4_000_000));
+        assert_eq!((found.weights, found.outputs), (64 << 20, 4_000_000));
+        let more = beside_neighbours(reuse(80 << 20, 0));
+        assert_eq!((more.weights, more.outputs), (80 << 20, 0));
+    }
+
+    #[test]
     fn copies_come_in_turn_and_inputs_are_shared() {
         let argument = |role| Argument {
             name: String::new(),
@@ -216,7 +259,7 @@ mod tests {
         let tensor = || Tensor::zeros(Device::cpu(), &[256], DType::Float32).unwrap();
         let tensors = [tensor(), tensor(), tensor()];
         // Two copies of the outputs, 2 KiB with each call, and four of the weights.
-        let rotation = Rotation::of(&specs, &tensors, reuse(7 * KIB, 5 * KIB)).unwrap();
+        let rotation = Rotation::of(&specs, &tensors, reuse(7 * KIB, 5 * KIB), true).unwrap();
         let address = |tensor: &Tensor| tensor.host_bytes().unwrap().as_ptr() as usize;
         let places: Vec<Vec<usize>> = rotation
             .arguments()
@@ -237,5 +280,14 @@ mod tests {
         let last: Vec<usize> = rotation.used_last().iter().map(address).collect();
         assert_eq!(last, [places[1][2], places[1][0]]);
         assert_eq!([2, 3, 0].map(|_| rotation.take_turn()), [2, 3, 0]);
+        // The model's inputs are copied too.
+        let of_model = Reuse {
+            inputs: 7 * KIB,
+            ..reuse(0, KIB)
+        };
+        let rotation = Rotation::of(&specs, &tensors, of_model, false).unwrap();
+        let mut places: Vec<usize> = rotation.arguments().map(|set| address(&set[0])).collect();
+        places.dedup();
+        assert_eq!(places.len(), 3);
     }
 }

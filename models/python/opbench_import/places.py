@@ -58,18 +58,19 @@ class Call:
 
 
 def add_reuse(module: tvm.IRModule, records: list[dict], weights: set[int]) -> None:
-    """Gives each operator's record the bytes that the model reads and writes between two uses of its weights, and of the place of
-    its outputs, these counted as well; None without weights, and where the operator becomes a view.
+    """Gives each operator's record the bytes that the model reads and writes between two uses of its weights, of the model's own
+    inputs, and of the place of its outputs, these counted as well. None without weights or inputs, and where the operator becomes
+    a view.
 
     Means over all bytes of all its calls, in the second of two passes: what comes before the first call is the end of the
-    pass before. ``weights`` are positions among the parameters of ``main``.
+    pass before. Inputs that an earlier operator computes count with a distance of 0. ``weights`` are positions among the parameters of ``main``.
     """
     by_symbol = {r["symbol"]: r for r in records}
     found = distances(module, by_symbol, weights)
     for symbol, record in by_symbol.items():
-        of_weights, of_outputs = found.get(symbol, (None, None))
-        record["weight_reuse_bytes"] = of_weights and of_weights.mean()
-        record["output_reuse_bytes"] = of_outputs and of_outputs.mean()
+        means = found.get(symbol, (None, None, None))
+        for name, mean in zip(("input_reuse_bytes", "weight_reuse_bytes", "output_reuse_bytes"), means):
+            record[name] = mean and mean.mean()
 
 
 @dataclass
@@ -89,22 +90,24 @@ class Mean:
         return self.total // self.bytes if self.bytes else None
 
 
-def distances(module: tvm.IRModule, records: dict[str, dict], weights: set[int]) -> dict[str, tuple[Mean, Mean]]:
-    """Stack distances of the weights and of the outputs of every operator."""
+def distances(module: tvm.IRModule, records: dict[str, dict], weights: set[int]) -> dict[str, tuple[Mean, Mean, Mean]]:
+    """Stack distances of the model's inputs, of the weights and of the outputs of every operator."""
     planned = tvm.transform.Sequential([make() for make in PASSES])(module)
     calls = placed_calls(planned["main"], records, weights)
     parts = parts_of_memory(calls)
+    given = set(planned["main"].params)
     recent: OrderedDict = OrderedDict()
-    found: dict[str, tuple[Mean, Mean]] = {}
+    found: dict[str, tuple[Mean, Mean, Mean]] = {}
     for second in (False, True):
         for call in calls:
             groups = [[piece for place in places for piece in parts(place)] for places in call.groups()]
             if second:
-                means = found.setdefault(call.symbol, (Mean(), Mean()))
-                for mean, pieces in zip(means, groups[1:]):
+                means = found.setdefault(call.symbol, (Mean(), Mean(), Mean()))
+                for mean, pieces in zip(means, groups):
                     own = dict(pieces)
                     for piece, size in pieces:
-                        mean.add(since(recent, piece, own) + sum(own.values()), size)
+                        is_computed = pieces is groups[0] and piece[0] not in given
+                        mean.add(0 if is_computed else since(recent, piece, own) + sum(own.values()), size)
             for piece, size in [piece for pieces in groups for piece in pieces]:
                 recent[piece] = size
                 recent.move_to_end(piece)

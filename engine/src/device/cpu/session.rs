@@ -12,7 +12,7 @@ use super::cross_core::CrossCoreTransfer;
 use super::flush::Flusher;
 use super::schedule::CpuTemplates;
 use crate::device::{Conditions, HostCompiler, Instruments, Kernel, KernelCompiler, Session};
-use crate::env::{Cores, Root};
+use crate::env::{Cores, Root, is_virtual};
 use crate::interference::reference_kernel::ReferenceKernel;
 use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
@@ -29,6 +29,8 @@ pub(super) struct CpuSession {
     /// Made when it is first needed.
     flusher: Option<Flusher>,
     timer: WallClock,
+    /// Whether other virtual machines share the last-level cache.
+    neighbours: bool,
 }
 
 impl CpuSession {
@@ -46,6 +48,7 @@ impl CpuSession {
             ),
             flusher: None,
             timer: WallClock,
+            neighbours: is_virtual(&Root::system()),
         })
     }
 }
@@ -99,6 +102,7 @@ impl Session for CpuSession {
             // One thread leaves everything in its own core's cache, in the model as in a repeated call.
             CacheState::Model => CacheControl::Rotate {
                 activations: (at.threads > 1).then_some(&mut self.cross_core as &mut dyn Place),
+                neighbours: self.neighbours,
             },
             CacheState::Hot => CacheControl::Repeat,
             CacheState::Flushed => {

@@ -152,7 +152,10 @@ impl Session for CudaSession {
             return (&mut self.clock, CacheControl::Repeat);
         };
         let caches = match at.cache {
-            CacheState::Model => CacheControl::Rotate { activations: None },
+            CacheState::Model => CacheControl::Rotate {
+                activations: None,
+                neighbours: false,
+            },
             CacheState::Hot => CacheControl::Repeat,
             CacheState::Flushed => CacheControl::Evict(&mut gpu.flusher),
         };
