@@ -75,7 +75,7 @@ impl Rotation {
             outputs: bytes(&outputs),
         };
         let copies = own.copies(match neighbours {
-            true => beside_neighbours(reuse),
+            true => own.beside_neighbours(reuse),
             false => reuse,
         });
         let mut sets: Vec<Vec<Tensor>> = Vec::new();
@@ -156,6 +156,21 @@ struct Copies {
 }
 
 impl Own {
+    /// Traffic that evicts by itself what `reuse` and the neighbours evict together. A model of this operator alone uses its
+    /// memory again before neighbours evict any of it.
+    fn beside_neighbours(self, reuse: Reuse) -> Reuse {
+        let call = self.inputs + self.weights + self.outputs;
+        let evicting = |bytes: u64| match bytes > SHARED_CACHE_BYTES.max(call) {
+            true => bytes.max(EVICTING_BYTES),
+            false => bytes,
+        };
+        Reuse {
+            inputs: evicting(reuse.inputs),
+            weights: evicting(reuse.weights),
+            outputs: evicting(reuse.outputs),
+        }
+    }
+
     /// Number of copies such that at least `reuse` bytes are touched before a copy is used again. Between two uses of an output
     /// copy lie all output copies, the weights of as many calls, and the inputs; likewise for weights.
     fn copies(self, reuse: Reuse) -> Copies {
@@ -168,19 +183,6 @@ impl Own {
             self.weights,
         );
         Copies { weights, outputs }
-    }
-}
-
-/// Traffic that evicts by itself what these bytes and the neighbours evict together.
-fn beside_neighbours(reuse: Reuse) -> Reuse {
-    let alone = |bytes: u64| match bytes > SHARED_CACHE_BYTES {
-        true => bytes.max(EVICTING_BYTES),
-        false => bytes,
-    };
-    Reuse {
-        inputs: alone(reuse.inputs),
-        weights: alone(reuse.weights),
-        outputs: alone(reuse.outputs),
     }
 }
 
@@ -235,10 +237,19 @@ mod tests {
 
     #[test]
     fn neighbours_evict_only_beyond_their_cache() {
-        let found = beside_neighbours(reuse(4_000_001, 4_000_000));
-        assert_eq!((found.weights, found.outputs), (64 << 20, 4_000_000));
-        let more = beside_neighbours(reuse(80 << 20, 0));
+        let own = |weights| Own {
+            inputs: 8 * KIB,
+            weights,
+            outputs: 6 * KIB,
+        };
+        let small = own(2 * KIB).beside_neighbours(reuse(4_000_001, 4_000_000));
+        assert_eq!((small.weights, small.outputs), (64 << 20, 4_000_000));
+        let more = own(2 * KIB).beside_neighbours(reuse(80 << 20, 0));
         assert_eq!((more.weights, more.outputs), (80 << 20, 0));
+        // A model of one operator.
+        let call = 5_000_000 + 14 * KIB;
+        let alone = own(5_000_000).beside_neighbours(reuse(call, call));
+        assert_eq!((alone.weights, alone.outputs), (call, call));
     }
 
     #[test]

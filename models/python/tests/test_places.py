@@ -32,6 +32,8 @@ class Reuse(unittest.TestCase):
         # also waited for the input of the next pass.
         first, others = 2 * MATRIX + 3 * VECTOR, 2 * MATRIX + 4 * VECTOR
         self.assertEqual(dense["output_reuse_bytes"], (first + 2 * others) // 3)
+        # Only the first layer reads the model's input: since then the weights were read, two vectors and the output written.
+        self.assertEqual(dense["input_reuse_bytes"], (3 * MATRIX + 4 * VECTOR) // 3)
 
     def test_steps_of_a_recurrent_layer_find_their_weights_where_they_left_them(self):
         hidden = 16
@@ -59,6 +61,7 @@ class Reuse(unittest.TestCase):
         (softmax,) = support.import_model(m.build("y")).graph["operators"]
         self.assertIsNone(softmax["weight_reuse_bytes"])
         self.assertEqual(softmax["output_reuse_bytes"], 4 * VECTOR)
+        self.assertEqual(softmax["input_reuse_bytes"], 8 * VECTOR)
 
     def test_what_becomes_a_view_writes_nowhere(self):
         m = Model()
