@@ -112,7 +112,7 @@ impl Status {
 words! {
     /// State of the caches when a sample began.
     CacheState, "a cache state" {
-        /// As inside the model: as many bytes have passed since the weights and the model's inputs were last read and the outputs' memory was last used. On virtual machines, 4 MB or more count as 64 MiB at least, because neighbours use the last-level cache. With several threads each has written a share of the activations.
+        /// As inside the model: as many bytes have passed since the weights and the model's inputs were last read and the outputs' memory was last used. On virtual machines, more than 4 MB with other operators in between counts as at least 64 MiB, because neighbours use the last-level cache. With several threads each has written a share of the activations.
         Model = "model",
         /// The arguments were left where the run before put them.
         Hot = "hot",

@@ -63,7 +63,8 @@ def add_reuse(module: tvm.IRModule, records: list[dict], weights: set[int]) -> N
     a view.
 
     Means over all bytes of all its calls, in the second of two passes: what comes before the first call is the end of the
-    pass before. Inputs that an earlier operator computes count with a distance of 0. ``weights`` are positions among the parameters of ``main``.
+    pass before. Inputs that an earlier operator computes count with a distance of 0. ``weights`` are positions among the
+    parameters of ``main``.
     """
     by_symbol = {r["symbol"]: r for r in records}
     found = distances(module, by_symbol, weights)
