@@ -25,7 +25,7 @@ use opdata::contract::{ENVIRONMENT_FORMAT, Environment, Machine, Software, State
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 /// Whether a hypervisor runs this machine.
-pub fn is_virtual(root: &Root) -> bool {
+pub(crate) fn is_virtual(root: &Root) -> bool {
     system::is_virtual(&cpu::read(root))
 }
 

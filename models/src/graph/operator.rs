@@ -35,7 +35,6 @@ pub struct Operator {
     pub bytes_written: u64,
     /// Bytes that the model reads and writes between two uses of an input of the model, the operator's own included: the mean
     /// over its calls. Inputs that an earlier operator computes count as 0. `None` without inputs.
-    #[serde(default)]
     pub input_reuse_bytes: Option<u64>,
     /// The same between two uses of a weight. `None` without weights.
     pub weight_reuse_bytes: Option<u64>,
